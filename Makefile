@@ -1,0 +1,56 @@
+# Everything a developer types. Each target makes what it needs, and `.venv` only once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DIR ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format bench soak docs lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv from the locked requirements
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "aiosd needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: $(READY) ## Start a daemon and look for duplicate files in a folder (DIR=...)
+	@scripts/run.sh "$(DIR)"
+
+test: $(READY) ## Run the tests (ARGS=... goes to pytest)
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: $(READY) ## Check format, lint, types, layers and tidiness
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/test_tidy.py
+	@$(BIN)/pyright
+
+format: $(READY) ## Format the code and mend what the linter can mend
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(READY) ## Measure, beside what one would use instead
+	@$(BIN)/python -m bench $(ARGS)
+
+soak: $(READY) ## Run the heavy tests at full size (AIOS_ROUNDS=...)
+	@AIOS_ROUNDS=$${AIOS_ROUNDS:-10000} $(BIN)/python -m pytest -q -m soak --timeout 0 $(ARGS)
+
+docs: $(READY) ## Make the generated parts of docs/
+	@$(BIN)/python scripts/docs.py
+
+lock: $(READY) ## Choose newest versions again and write requirements/*.txt
+	@$(BIN)/python scripts/lock.py
+
+clean: ## Remove all that make made
+	@rm -rf .venv .aios-run build dist .coverage htmlcov .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	@find src tests scripts docs -name __pycache__ -type d -prune -exec rm -rf {} +
