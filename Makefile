@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-emit-index-url --custom-compile-command 'make lock'
 DIR ?=
 ARGS ?=
 
@@ -49,7 +51,8 @@ docs: $(READY) ## Make the generated parts of docs/
 	@$(BIN)/python scripts/docs.py
 
 lock: $(READY) ## Choose newest versions again and write requirements/*.txt
-	@$(BIN)/python scripts/lock.py
+	@$(LOCK) --upgrade pyproject.toml --output-file requirements/runtime.txt
+	@$(LOCK) --upgrade pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 
 clean: ## Remove all that make made
 	@rm -rf .venv .aios-run build dist .coverage htmlcov .hypothesis .pytest_cache .ruff_cache .import_linter_cache
