@@ -37,7 +37,7 @@ def tracked_texts() -> list[tuple[str, str]]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     contents = [(name, (ROOT / name).read_bytes()) for name in names if name and (ROOT / name).is_file()]
-    return [(name, data.decode("utf-8")) for name, data in contents if b"\0" not in data]
+    return [(name, data.decode("utf-8", "replace")) for name, data in contents if b"\0" not in data]
 
 
 def lines_matching(pattern: re.Pattern[str]) -> list[str]:

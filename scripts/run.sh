@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Start a daemon in a data folder of its own, let it look for duplicate files, and stop it again.
+# Usage: scripts/run.sh [FOLDER]        (make run DIR=FOLDER)
+set -euo pipefail
+
+project=$(cd "$(dirname "$0")/.." && pwd)
+aios="$project/.venv/bin/aios"
+data="$project/.aios-run"
+ready_tries_max=600
+
+folder=${1:-}
+if [ -z "$folder" ]; then
+    folder="${HOME:-}/Documents"
+    [ -d "$folder" ] || folder=$project
+fi
+[ -d "$folder" ] || { echo "no such folder: $folder" >&2; exit 2; }
+folder=$(cd "$folder" && pwd)
+
+mkdir -p "$data"
+log="$data/serve.log"
+: >"$log"
+
+daemon=
+stop() {
+    [ -n "$daemon" ] || return 0
+    kill -TERM "$daemon" 2>/dev/null || true
+    wait "$daemon" 2>/dev/null || true
+    daemon=
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# In a process group of its own, so that Ctrl-C reaches the client alone and the daemon is stopped by us.
+set -m
+"$aios" serve --data "$data" --port 0 >>"$log" 2>&1 </dev/null &
+daemon=$!
+set +m
+
+url=
+for ((try = 0; try < ready_tries_max; try++)); do
+    url=$(grep -Eom1 'https?://(127\.0\.0\.1|\[::1\]|localhost):[0-9]+' "$log" || true)
+    [ -z "$url" ] || break
+    kill -0 "$daemon" 2>/dev/null || break
+    sleep 0.1
+done
+if [ -z "$url" ]; then
+    echo "the daemon did not start; its words:" >&2
+    cat "$log" >&2
+    exit 1
+fi
+
+AIOS_URL=$url
+AIOS_TOKEN=$(cat "$data/token")
+export AIOS_URL AIOS_TOKEN
+
+echo "The daemon listens at $url, its data is in ${data#"$project"/}; looking for duplicates in $folder"
+if [ -t 0 ] && [ -t 1 ]; then
+    "$aios" run system.files.find_duplicates "root=$folder"
+else
+    # Nobody is there to answer: 4 says that the report stands and a question stayed open. Nothing is removed.
+    code=0
+    "$aios" run --no-input system.files.find_duplicates "root=$folder" || code=$?
+    [ "$code" -eq 4 ] || exit "$code"
+fi
