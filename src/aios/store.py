@@ -87,7 +87,7 @@ class Store(Protocol):
         """
         ...
 
-    async def release(self, task_id: TaskId, *, claim: int, used_ms: int) -> None:
+    async def release(self, task_id: TaskId, *, claim: int) -> None:
         """Clear the slot that this claim holds, because its code has ended or parked.
 
         Version and events stay as they are. If the task is still pending or working it becomes claimable at its `run_at`, or
