@@ -31,11 +31,13 @@ test: $(READY) ## Run the tests (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest -q $(ARGS)
 
 check: $(READY) ## Check format, lint, types, layers and tidiness
-	@$(BIN)/ruff format --check --quiet . || { echo "run: make format" >&2; exit 1; }
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -q tests/test_tidy.py
-	@$(BIN)/pyright
+	@failed=0; \
+	$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format" >&2; failed=1; }; \
+	$(BIN)/ruff check --quiet . || failed=1; \
+	$(BIN)/lint-imports || failed=1; \
+	$(BIN)/python -m pytest -q tests/test_tidy.py || failed=1; \
+	$(BIN)/pyright || failed=1; \
+	exit $$failed
 
 format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix-only .
