@@ -3,30 +3,21 @@
 ```
 AiosError
 ├── ParseError · InvalidRequest · MethodNotFound · InvalidParams · InternalError    JSON-RPC's own
-├── PermissionDenied
-│   └── AuthenticationRequired
+├── PermissionDenied ── AuthenticationRequired
 ├── InputRequired · UserCanceled
-├── CapabilityNotFound
-├── AdapterUnavailable
+├── CapabilityNotFound · AdapterUnavailable · PlatformUnsupported
 ├── TaskTimeout
 ├── QueueFull · RateLimited
-├── ResourceBusy
-│   └── StoreUnavailable
-├── PlatformUnsupported
+├── ResourceBusy ── StoreUnavailable
 ├── VersionMismatch · NotInitialized · AlreadyInitialized
-├── SandboxViolation
-├── FileMissing
+├── SandboxViolation · FileMissing
 ├── SessionExpired · SessionNotFound
-├── NotFound
-│   └── TaskNotFound · ArtifactNotFound · SubscriptionNotFound · AdapterNotFound · StreamNotFound
-├── TaskFinal
-├── InvalidTaskState
-├── ValidationFailed
-│   └── InvalidInput
-├── CapabilityFailed          what a capability raises to fail its task in its own words
-├── WorkerLost
-├── CapabilityChanged · StepNameRepeated
-└── Conflict                  inside the house only: somebody wrote first
+├── NotFound ── TaskNotFound · ArtifactNotFound · SubscriptionNotFound
+├── TaskFinal · InvalidTaskState
+├── ValidationFailed ── InvalidInput
+├── CapabilityFailed               what a capability raises to fail its task in its own words
+├── WorkerLost · CapabilityChanged · StepNameRepeated
+└── Conflict                       inside the house only: somebody wrote first
 ```
 
 On the wire an error is `{code, message, data}` (protocol.md §11): `message` is the table's short text (`title`), the sentence
@@ -288,20 +279,6 @@ class SubscriptionNotFound(NotFound):
 
     error_id = "AIOS-SUBSCRIPTION-NOT-FOUND"
     title = "Subscription not found"
-
-
-class AdapterNotFound(NotFound):
-    """There is no such adapter."""
-
-    error_id = "AIOS-ADAPTER-NOT-FOUND"
-    title = "Adapter not found"
-
-
-class StreamNotFound(NotFound):
-    """There is no such stream for this caller."""
-
-    error_id = "AIOS-STREAM-NOT-FOUND"
-    title = "Stream not found"
 
 
 class TaskFinal(AiosError):
