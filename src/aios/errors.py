@@ -15,9 +15,10 @@ AiosError
 ├── NotFound ── TaskNotFound · ArtifactNotFound · SubscriptionNotFound
 ├── TaskFinal · InvalidTaskState
 ├── ValidationFailed ── InvalidInput
-├── CapabilityFailed               what a capability raises to fail its task in its own words
+├── CapabilityFailed                what a capability raises to fail its task in its own words
 ├── WorkerLost · CapabilityChanged · StepNameRepeated
-└── Conflict                       inside the house only: somebody wrote first
+├── DaemonUnreachable · AnswerLost  raised by the client, never sent: nothing was done; nobody knows whether it was
+└── Conflict                        inside the house only: somebody wrote first
 ```
 
 On the wire an error is `{code, message, data}` (protocol.md §11): `message` is the table's short text (`title`), the sentence
@@ -359,6 +360,21 @@ class StepNameRepeated(AiosError):
 
     error_id = "AIOS-STEP-NAME-REPEATED"
     title = "Step name repeated"
+
+
+class DaemonUnreachable(AiosError):
+    """No daemon answers there, or what answers is none; nothing was asked of it. Raised by the client, never sent."""
+
+    error_id = "AIOS-UNREACHABLE"
+    title = "Daemon unreachable"
+    is_retryable = True
+
+
+class AnswerLost(AiosError):
+    """The connection ended between a call and its answer: it may have been carried out or not. Raised by the client."""
+
+    error_id = "AIOS-ANSWER-LOST"
+    title = "Answer lost"
 
 
 class Conflict(AiosError):
