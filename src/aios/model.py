@@ -110,7 +110,7 @@ class Progress(Record, frozen=True, kw_only=True):
     total_steps: int | None = None
 
 
-class InputRequest(Record, frozen=True, kw_only=True, tag="input"):
+class InputRequest(Record, frozen=True, kw_only=True, tag_field="kind", tag="input"):
     """A question that a task put to a person."""
 
     step: str
@@ -122,7 +122,7 @@ class InputRequest(Record, frozen=True, kw_only=True, tag="input"):
     due_at: datetime | None = None
 
 
-class AuthRequest(Record, frozen=True, kw_only=True, tag="auth"):
+class AuthRequest(Record, frozen=True, kw_only=True, tag_field="kind", tag="auth"):
     """A sign-in that a task needs."""
 
     step: str
@@ -141,8 +141,11 @@ class Outcome(Record, frozen=True, kw_only=True):
     """How an attempt ended while its task was paused: kept, and applied at resume."""
 
     result: Any = None
+    artifacts: list[Artifact] = []
     error: JsonObject | None = None
     is_retryable: bool = True
+    jitter: float = 0.0
+    """Drawn when the attempt failed, for the delay before the next one."""
 
 
 class TaskSpec(Record, frozen=True, kw_only=True):
