@@ -207,6 +207,9 @@ class Task(Record, frozen=True, kw_only=True):
     """Time for which this attempt has held a slot before now."""
     row: int = 0
     """The store's own number for it; 0 before it is stored."""
+    stamp: int = 0
+    """The store's count of its writes to this task, those too that give no new version (a claim, a release, a step, a child
+    that woke it); a change that was made from an older one conflicts."""
 
 
 class Event(Record, frozen=True, kw_only=True):

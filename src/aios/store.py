@@ -80,9 +80,9 @@ class Store(Protocol):
         (`rules/queueing.py`). A terminal task wakes the parent that awaits it, and loses its steps that hold secrets.
 
         Raises:
-            Conflict: The version or the claim has moved on; nothing was written.
+            Conflict: The version, the claim or the stamp has moved on; nothing was written.
             QueueFull: The queue has no room; nothing was written.
-            ValidationFailed: The idempotency key was used with another request.
+            ValidationFailed: The idempotency key was used with another request, or an artifact's id is another task's.
             StoreUnavailable: The disk refused; nothing was written.
         """
         ...
@@ -112,7 +112,14 @@ class Store(Protocol):
         ...
 
     async def tasks(self, query: TaskQuery) -> TaskPage:
-        """List tasks. `total` is exact up to 10 000. Raises: ValidationFailed for a cursor that is not of this query."""
+        """List tasks as summaries: without `arguments` and `result`, so that a page stays small.
+
+        `total` is exact up to 10 000. A page ends early, with `has_more`, when its metadata alone fill some megabytes.
+        All of the query's tags must be present.
+
+        Raises:
+            ValidationFailed: The cursor is not of this query.
+        """
         ...
 
     async def children(self, parent: TaskId) -> list[Task]:
