@@ -13,10 +13,49 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from aios.model import Status
+from aios.rules.lifecycle import STANDING, TRANSITIONS, Command
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
 
-GENERATORS: dict[str, Callable[[], str]] = {}
+
+def lifecycle_diagram() -> str:
+    """Draw the statuses and what leads from one to the other."""
+    lines = ["stateDiagram-v2", "    direction LR", "    [*] --> pending"]
+    for status, moves in TRANSITIONS.items():
+        for target in dict.fromkeys(moves.values()):
+            kinds = " / ".join(command.kind for command, to in moves.items() if to is target)
+            lines.append(f"    {status} --> {target}: {kinds}")
+        if status is Status.WORKING:
+            lines.append(f"    {status} --> {status}: retry")
+        if status.is_terminal:
+            lines.append(f"    {status} --> [*]")
+    return "\n".join(["```mermaid", *lines, "```"])
+
+
+def lifecycle_commands() -> str:
+    """Say for every command and status where the first step leads; a dot where the task stays as it is."""
+    commands: dict[type[Command], None] = dict.fromkeys(
+        each
+        for status in Status
+        for each in (*TRANSITIONS[status], *sorted(STANDING[status], key=lambda one: one.kind))
+    )
+    ongoing = [status for status in Status if not status.is_terminal]
+
+    def cell(command: type[Command], status: Status) -> str:
+        target = TRANSITIONS[status].get(command)
+        return str(target) if target else "·" if command in STANDING[status] else ""
+
+    rows = [[f"`{each.kind}`", *(cell(each, status) for status in ongoing)] for each in commands]
+    head = ["command", *(str(status) for status in ongoing)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "lifecycle-diagram": lifecycle_diagram,
+    "lifecycle-commands": lifecycle_commands,
+}
 
 
 def fill(text: str) -> str:

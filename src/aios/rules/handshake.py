@@ -62,11 +62,8 @@ def choose_capabilities(theirs: JsonObject, *, ours: Mapping[str, bool], limits:
     agreed: JsonObject = {
         name: can and theirs[name] for name, can in ours.items() if isinstance(theirs.get(name), bool)
     }
-    asked: Any = theirs.get("limits")
-    agreed["limits"] = {
-        name: _smaller(asked.get(name) if isinstance(asked, dict) else None, limit)
-        for name, limit in limits_to_wire(limits).items()
-    }
+    asked: JsonObject = theirs["limits"] if isinstance(theirs.get("limits"), dict) else {}
+    agreed["limits"] = {name: _smaller(asked.get(name), limit) for name, limit in limits_to_wire(limits).items()}
     return agreed
 
 
