@@ -14,6 +14,8 @@ from aios.engine.vault import Vault
 from aios.model import (
     Artifact,
     ArtifactId,
+    EventKind,
+    EventPage,
     JsonObject,
     Limits,
     Progress,
@@ -106,6 +108,18 @@ class Engine:
     async def authenticate(self, task_id: TaskId, response: JsonObject) -> Task:
         """Give a task its sign-in. Raises: TaskNotFound, TaskFinal, InvalidTaskState, InvalidInput (it still waits)."""
         raise NotImplementedError
+
+    async def events(
+        self,
+        task_id: TaskId,
+        after: int,
+        *,
+        limit: int,
+        kinds: frozenset[EventKind] | None = None,
+        max_bytes: int | None = None,
+    ) -> EventPage:
+        """Read the task's log after a number, without waiting; see `Store.events_after`."""
+        return await self._store.events_after(task_id, after, limit=limit, kinds=kinds, max_bytes=max_bytes)
 
     async def transitions(self, task: Task) -> list[JsonObject]:
         """The task's `state_history`, read from its log (protocol.md §4)."""

@@ -124,7 +124,7 @@ class ContentLengthReader:
 
     def _read_header(self) -> bool:
         """Take a complete header block off the buffer, if there is one; empty lines before it do not count."""
-        if self._buffer[:1] in {b"\r", b"\n"}:
+        if self._buffer.startswith((b"\r", b"\n")):
             self._buffer = self._buffer.lstrip(b"\r\n")
         found = _HEADER_END.search(self._buffer, 0, HEADER_BYTES_MAX + 4)
         if found is None:

@@ -17,8 +17,8 @@ import msgspec
 from aios.errors import AiosError, InvalidParams
 from aios.model import JsonObject
 
-DURATION_MAX_MS = 10 * 366 * 24 * 3_600_000
-"""Ten years: the longest delay or timeout that may be asked for, far from where instants overflow."""
+DURATION_MAX_MS = 366 * 24 * 3_600_000
+"""A year: the longest delay or timeout that may be asked for, far from where instants overflow."""
 WAIT_MAX_MS = 24 * 3_600_000
 """The longest that a caller may let an answer wait."""
 

@@ -58,7 +58,6 @@ class InputRequestView(View, frozen=True, kw_only=True):
     options: list[Any] | None = None
     schema: JsonObject | None = None
     timeout_ms: int | None = None
-    due_at: Timestamp | None = None
 
 
 class AuthRequestView(View, frozen=True, kw_only=True):
@@ -71,7 +70,6 @@ class AuthRequestView(View, frozen=True, kw_only=True):
     scopes: list[str] | None = None
     state: str | None = None
     timeout_ms: int | None = None
-    due_at: Timestamp | None = None
 
 
 class StateEntry(View, frozen=True, kw_only=True):
