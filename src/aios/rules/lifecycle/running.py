@@ -58,8 +58,8 @@ def lost(draft: Draft, command: Lost) -> None:
     task = draft.task
     if task.worker is None:
         return
-    has_ended = task.status.is_terminal or task.request is not None or task.run_at is not None
-    if has_ended:
+    is_running = task.status in (Status.WORKING, Status.PAUSED) and task.run_at is None
+    if not is_running:
         draft.become(worker=None)
         return
     crashes = task.crashes + 1

@@ -58,7 +58,6 @@ TRANSITIONS: Final[dict[Status, dict[type[Command], Status]]] = {
         Start: Status.WORKING,
         Fail: Status.FAILED,
         Expire: Status.FAILED,
-        Lost: Status.FAILED,
         Cancel: Status.CANCELED,
     },
     Status.WORKING: {
@@ -97,7 +96,7 @@ RECORDS: Final[frozenset[type[Command]]] = frozenset({Report, Log, Emit, Chunk})
 """What code did while it ran. Some of it arrives when the task already waits: it is a fact all the same, and is kept."""
 
 STANDING: Final[dict[Status, frozenset[type[Command]]]] = {
-    Status.PENDING: frozenset(),
+    Status.PENDING: frozenset({Lost}),
     Status.WORKING: RECORDS | {Start, Await, HandBack},
     Status.PAUSED: RECORDS | {Complete, Fail, HandBack},
     Status.INPUT_REQUIRED: RECORDS | {Lost},
