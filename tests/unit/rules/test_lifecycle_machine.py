@@ -5,13 +5,15 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
 from aios.errors import InvalidTaskState, TaskFinal
 from aios.model import Backoff, Change, Event, EventKind, OnCrash, Progress, Retry, Status, Step, TaskId, wire_time
 from aios.rules.lifecycle import (
     EDGES,
+    STANDING,
+    TRANSITIONS,
     Answer,
     Ask,
     Authenticate,
@@ -43,37 +45,46 @@ KEYS = st.sampled_from([STEP, STEP, STEP, "ask:size#1"])
 WAITS = st.sampled_from([None, 0, 2_000])
 TIMES = st.none() | st.integers(0, 60_000).map(after)
 
-COMMANDS: st.SearchStrategy[Command] = st.one_of(
-    st.sampled_from(["w-1", "w-2"]).map(Start),
-    st.integers(0, 9).map(Complete),
-    st.builds(Fail, st.just(ERROR), st.booleans(), JITTER),
-    st.builds(TimeOut, JITTER),
-    st.builds(Pause, st.sampled_from([None, "lunch"])),
-    st.builds(Resume),
-    WAITS.map(lambda ms: Ask(replace(QUESTION, timeout_ms=ms))),
-    WAITS.map(lambda ms: RequireAuth(replace(SIGN_IN, timeout_ms=ms))),
-    KEYS.map(lambda key: Answer(Step(key=key, value=b"1"))),
-    KEYS.map(lambda key: Authenticate(Step(key=key, value=b"1"))),
-    st.just(RequestTimeout()),
-    st.integers(0, 3).map(Lost),
-    TIMES.map(lambda until: Await(None if until else TaskId("task-2"), until)),
-    st.just(HandBack()),
-    st.floats(0, 100).map(lambda percent: Report(Progress(percent=percent))),
-    st.builds(Log, st.just("info"), st.text(max_size=3)),
-    st.just(Emit(ARTIFACT)),
-    st.integers(0, 3).map(lambda index: Chunk("x", index)),
-)
-# What ends a task at once is drawn seldom, so that most tasks live for a while.
-LAST_WORDS: st.SearchStrategy[Command] = st.sampled_from([Cancel("enough"), Expire()])
+BY_KIND: dict[type[Command], st.SearchStrategy[Command]] = {
+    Start: st.sampled_from(["w-1", "w-2"]).map(Start),
+    Complete: st.integers(0, 9).map(Complete),
+    Fail: st.builds(Fail, st.just(ERROR), st.booleans(), JITTER),
+    TimeOut: st.builds(TimeOut, JITTER),
+    Pause: st.builds(Pause, st.sampled_from([None, "lunch"])),
+    Resume: st.builds(Resume),
+    Cancel: st.just(Cancel("enough")),
+    Ask: WAITS.map(lambda ms: Ask(replace(QUESTION, timeout_ms=ms))),
+    RequireAuth: WAITS.map(lambda ms: RequireAuth(replace(SIGN_IN, timeout_ms=ms))),
+    Answer: KEYS.map(lambda key: Answer(Step(key=key, value=b"1"))),
+    Authenticate: KEYS.map(lambda key: Authenticate(Step(key=key, value=b"1"))),
+    RequestTimeout: st.just(RequestTimeout()),
+    Expire: st.just(Expire()),
+    Lost: st.integers(0, 3).map(Lost),
+    Await: TIMES.map(lambda until: Await(None if until else TaskId("task-2"), until)),
+    HandBack: st.just(HandBack()),
+    Report: st.floats(0, 100).map(lambda percent: Report(Progress(percent=percent))),
+    Log: st.builds(Log, st.just("info"), st.text(max_size=3)),
+    Emit: st.just(Emit(ARTIFACT)),
+    Chunk: st.integers(0, 3).map(lambda index: Chunk("x", index)),
+}
+ANY_COMMAND = st.one_of(list(BY_KIND.values()))
+RARE = {Cancel, Expire, Complete, Fail}
+"""What ends a task is drawn seldom, so that most live for a while."""
+
+
+def likely(status: Status) -> list[type[Command]]:
+    """Give the kinds of command that may be carried out in `status`, moves four times as often as the rest."""
+    moves = [kind for kind in TRANSITIONS[status] if kind not in RARE] * 4
+    return [*moves, *TRANSITIONS[status], *sorted(STANDING[status], key=lambda kind: kind.kind)]
 
 
 class Life(RuleBasedStateMachine):
     """One task, the log it has left behind, and what its slot and clock should be by simpler means."""
 
     @initialize(
-        attempts=st.integers(1, 4),
+        attempts=st.integers(1, 6),
         backoff=st.sampled_from(Backoff),
-        on_crash=st.sampled_from(OnCrash),
+        on_crash=st.sampled_from([OnCrash.RERUN, OnCrash.RERUN, OnCrash.FAIL]),
         delay_ms=st.sampled_from([0, 500]),
     )
     def create(self, attempts: int, backoff: Backoff, on_crash: OnCrash, delay_ms: int) -> None:
@@ -85,22 +96,33 @@ class Life(RuleBasedStateMachine):
         self.used_ms = 0
         self.is_awaiting = False
 
+    @precondition(lambda self: self.task.status.is_terminal)
+    @rule(attempts=st.integers(1, 6), on_crash=st.sampled_from(OnCrash))
+    def another_task(self, attempts: int, on_crash: OnCrash) -> None:
+        self.create(attempts, Backoff.LINEAR, on_crash, 500)
+
     @rule(ms=st.one_of(st.integers(0, 20_000), st.integers(-2_000, 40_000)))
     def time_passes(self, ms: int) -> None:
         self.now += timedelta(milliseconds=ms)
 
-    @rule(command=COMMANDS)
-    def ask_for(self, command: Command) -> None:
-        self.carry_out([command])
+    @precondition(lambda self: not self.task.status.is_terminal)
+    @rule(draw=st.data(), waits=st.lists(st.sampled_from([0, 1, 700, 2_000, 31_000]), min_size=1, max_size=6))
+    def ask_for_what_is_possible(self, draw: st.DataObject, waits: list[int]) -> None:
+        for ms in waits:
+            self.now += timedelta(milliseconds=ms)
+            kind = draw.draw(st.sampled_from(likely(self.task.status)))
+            self.carry_out([draw.draw(BY_KIND[kind])])
 
-    @rule(command=LAST_WORDS, is_meant=st.sampled_from([False, False, False, True]))
-    def end(self, command: Command, is_meant: bool) -> None:
-        if is_meant:
-            self.carry_out([command])
-
-    @rule(commands=st.lists(COMMANDS, min_size=2, max_size=3))
-    def ask_for_several(self, commands: list[Command]) -> None:
+    @rule(commands=st.lists(ANY_COMMAND, min_size=1, max_size=2))
+    def ask_for_anything(self, commands: list[Command]) -> None:
         self.carry_out(commands)
+
+    @precondition(lambda self: not self.task.status.is_terminal)
+    @rule(draw=st.data())
+    def ask_for_two_things_at_once(self, draw: st.DataObject) -> None:
+        records = draw.draw(st.sampled_from([Report, Log, Emit, Chunk]))
+        kind = draw.draw(st.sampled_from(likely(self.task.status)))
+        self.carry_out([draw.draw(BY_KIND[records]), draw.draw(BY_KIND[kind])])
 
     @rule()
     def the_code_has_stopped(self) -> None:
