@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from aios.model import from_ms
 
+MILLISECOND = timedelta(milliseconds=1)
 FOLLOW_RATE = 0.01
 """How fast a wall clock that was set is followed: seconds per second."""
 NAP_MS_MAX = 30_000

@@ -1,12 +1,80 @@
-"""Reading the log live: a follower is a cursor, woken when the log has grown."""
+"""Reading the log live: a follower is a cursor, woken when the log has grown.
+
+Four rules keep a follower from missing or repeating an event, in whatever order commits are told:
+1. What is known of a task (`_Tail.task`) only grows, and is looked at before the log is.
+2. A follower moves its cursor to the last event it was given, or, where a read gave nothing, to what was the log's end before
+   that read.
+3. Of what a read brings, only events up to that end are used; later ones will be told, and are then read again.
+4. Before it waits, it enters its name; so nothing can be told between looking and waiting.
+
+Events that were just committed lie in a bounded tail, so that a thousand followers of a task that keep up cost no read at all,
+and those who start together share one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, TypeVar
 
-from aios.engine.clock import Clock
-from aios.model import Change, EventKind, EventPage, Task, TaskId
+from aios.engine.clock import MILLISECOND, Clock
+from aios.model import Change, Event, EventKind, EventPage, Status, Task, TaskId
 from aios.store import Store
+
+PAGE_EVENTS = 256
+PAGE_BYTES = 1024 * 1024
+TAIL_EVENTS = 64
+TAILS_BYTES_MAX = 32 * 1024 * 1024
+"""What the tails of all followed tasks may hold together; past it the oldest are emptied, and read from the store."""
+EVENT_BYTES = 256
+"""What an event takes besides its data, about."""
+
+Kinds = frozenset[EventKind] | None
+Result = TypeVar("Result")
+
+
+class _Tail:
+    """What the followers of one task have in common."""
+
+    def __init__(self, task_id: TaskId) -> None:
+        self.task_id = task_id
+        self.followers = 0
+        self.task: Task | None = None
+        self.events: deque[Event] = deque(maxlen=TAIL_EVENTS)
+        """The newest events, without a hole."""
+        self.waiting: set[asyncio.Future[None]] = set()
+        self.reads: dict[tuple[int, Kinds], asyncio.Future[tuple[int, EventPage]]] = {}
+        self.loading: asyncio.Future[None] | None = None
+
+    def know(self, task: Task) -> None:
+        """Take the task as it was told or read, unless it is older than what is known."""
+        if self.task is None or task.stamp >= self.task.stamp:
+            self.task = task
+
+    def append(self, events: tuple[Event, ...]) -> None:
+        """Keep events that were told, where they go on from those kept or begin after a hole."""
+        last = self.events[-1].number if self.events else None
+        if not events or (last is not None and events[-1].number <= last):
+            return
+        if last is not None and events[0].number != last + 1:
+            self.events.clear()
+        self.events.extend(events)
+
+    def page(self, after: int, end: int) -> EventPage | None:
+        """Give what follows `after`, if it is here."""
+        if not self.events or not self.events[0].number <= after + 1 <= self.events[-1].number:
+            return None
+        skipped = after + 1 - self.events[0].number
+        return EventPage(events=[each for each in islice(self.events, skipped, None) if each.number <= end])
+
+    def wake(self) -> None:
+        waiting, self.waiting = self.waiting, set()
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
 
 
 class Feed:
@@ -15,24 +83,55 @@ class Feed:
     def __init__(self, *, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._tails: dict[TaskId, _Tail] = {}
+        self._bytes = 0
 
     def wake(self, change: Change) -> None:
         """Tell the followers of a task what has been committed; in whatever order commits are told."""
-        raise NotImplementedError
+        tail = self._tails.get(change.task.task_id)
+        if tail is None:
+            return
+        tail.know(change.task)
+        self._bytes -= _size(tail)
+        tail.append(change.events)
+        self._bytes += _size(tail)
+        if self._bytes > TAILS_BYTES_MAX:
+            self._empty_tails()
+        tail.wake()
 
-    def follow(
-        self, task_id: TaskId, after: int, *, kinds: frozenset[EventKind] | None = None
-    ) -> AsyncIterator[EventPage]:
+    async def follow(self, task_id: TaskId, after: int, *, kinds: Kinds = None) -> AsyncGenerator[EventPage]:
         """Give the task's events with a greater number, those stored and then those to come, each once and in order.
 
-        A page that says `is_cut` tells that events were cut away before its first. With `kinds`, others are left out, but the
-        terminal status never is. Ends after the terminal status and its companions. A follower that reads slowly costs a cursor.
-        Close it (`aclosing`) where it is left early.
+        A page that says `is_cut` tells that events before its first were cut away; it may hold none. With `kinds`, others are
+        left out, but the terminal status never is. Ends after the terminal status and its companions. A follower that reads
+        slowly costs a cursor. Close it (`contextlib.aclosing`) where it is left early.
 
         Raises:
-            TaskNotFound: At the first step.
+            TaskNotFound: There is no such task; at the first step.
+            StoreUnavailable: The log cannot be read now; follow again from the last event that came.
         """
-        raise NotImplementedError
+        read = None if kinds is None else kinds | {EventKind.STATUS}
+        with self._join(task_id) as tail:
+            cursor, is_told = after, False
+            task = await self._known(tail)
+            while True:
+                if cursor >= task.version:
+                    if task.status.is_terminal:
+                        return
+                    is_told = False
+                    await self._grown(tail, lambda known=task: known is not tail.task)
+                    task = await self._known(tail)
+                    continue
+                end, page = task.version, tail.page(cursor, task.version)
+                if page is None:
+                    end, page = await self._read(tail, cursor, read)
+                    task = await self._known(tail)
+                cursor = page.events[-1].number if page.events else end
+                wanted = [each for each in page.events if _is_wanted(each, kinds, task)]
+                if wanted or (page.is_cut and not is_told):
+                    yield EventPage(events=wanted, is_cut=page.is_cut and not is_told)
+                    task = await self._known(tail)
+                is_told = is_told or page.is_cut
 
     async def until(self, task_id: TaskId, done: Callable[[Task], bool], timeout_ms: int | None) -> Task:
         """Wait until `done` says so of the task, without polling; give it as it is then, or when the time is up.
@@ -40,4 +139,117 @@ class Feed:
         Raises:
             TaskNotFound: There is no such task.
         """
-        raise NotImplementedError
+        is_late = False
+        with self._join(task_id) as tail:
+
+            def ring() -> None:
+                nonlocal is_late
+                is_late = True
+                tail.wake()
+
+            due_at = None if timeout_ms is None else self._clock.now() + timeout_ms * MILLISECOND
+            timer = None if due_at is None else self._clock.call_at(due_at, ring)
+            try:
+                task = await self._known(tail)
+                while not done(task) and not is_late:
+                    await self._grown(tail, lambda known=task: is_late or known is not tail.task)
+                    task = await self._known(tail)
+                return task
+            finally:
+                if timer is not None:
+                    timer.cancel()
+
+    @contextmanager
+    def expecting(self, task_id: TaskId) -> Generator[None]:
+        """Take note of what is told of a task from now on, for one who will ask in a moment: it is spared a read."""
+        with self._join(task_id):
+            yield
+
+    @contextmanager
+    def _join(self, task_id: TaskId) -> Generator[_Tail]:
+        tail = self._tails.get(task_id)
+        if tail is None:
+            tail = self._tails[task_id] = _Tail(task_id)
+        tail.followers += 1
+        try:
+            yield tail
+        finally:
+            tail.followers -= 1
+            if not tail.followers:
+                self._bytes -= _size(tail)
+                del self._tails[task_id]
+
+    async def _grown(self, tail: _Tail, has_news: Callable[[], bool]) -> None:
+        """Wait for news, unless there are some since the follower last looked."""
+        if has_news():
+            return
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        tail.waiting.add(told)
+        try:
+            await told
+        finally:
+            tail.waiting.discard(told)
+
+    async def _known(self, tail: _Tail) -> Task:
+        while tail.task is None:
+            if tail.loading is None:
+                tail.loading = _shared(self._load(tail))
+            await asyncio.shield(tail.loading)
+        return tail.task
+
+    async def _load(self, tail: _Tail) -> None:
+        try:
+            tail.know(await self._store.task(tail.task_id))
+        finally:
+            tail.loading = None
+
+    async def _read(self, tail: _Tail, after: int, kinds: Kinds) -> tuple[int, EventPage]:
+        """Read a page, together with all who want the same one now; give the log's end as it was known before."""
+        key = (after, kinds)
+        reading = tail.reads.get(key)
+        if reading is None:
+            reading = tail.reads[key] = _shared(self._read_page(tail, after, kinds))
+        return await asyncio.shield(reading)
+
+    async def _read_page(self, tail: _Tail, after: int, kinds: Kinds) -> tuple[int, EventPage]:
+        end = (await self._known(tail)).version
+        try:
+            page = await self._store.events_after(
+                tail.task_id, after, limit=PAGE_EVENTS, kinds=kinds, max_bytes=PAGE_BYTES
+            )
+        finally:
+            del tail.reads[after, kinds]
+        if page.events and page.events[-1].number > end:
+            page = EventPage(events=[each for each in page.events if each.number <= end], is_cut=page.is_cut)
+        return end, page
+
+    def _empty_tails(self) -> None:
+        for tail in self._tails.values():
+            self._bytes -= _size(tail)
+            tail.events.clear()
+            if self._bytes <= TAILS_BYTES_MAX // 2:
+                return
+
+
+def _shared(coroutine: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
+    """Start what several wait for; if all of them leave, its failure concerns nobody."""
+    started = asyncio.ensure_future(coroutine)
+    started.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return started
+
+
+def _size(tail: _Tail) -> int:
+    return sum(len(each.data) + EVENT_BYTES for each in tail.events)
+
+
+def _is_wanted(event: Event, kinds: Kinds, task: Task) -> bool:
+    if kinds is None or event.kind in kinds:
+        return True
+    return event.kind is EventKind.STATUS and event.number == _terminal_number(task)
+
+
+def _terminal_number(task: Task) -> int | None:
+    """The number of the terminal `task.status`: the last event of a canceled task, else the one before it."""
+    if not task.status.is_terminal:
+        return None
+    return task.version if task.status is Status.CANCELED else task.version - 1

@@ -5,9 +5,9 @@ All of it happens on the main loop.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from aios.model import JsonObject, Progress, Step, Task, TaskId
+from aios.model import Progress, Step, Task, TaskId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,3 @@ class TaskRunner(Protocol):
     def changed(self, task: Task) -> None:
         """Take note that somebody committed something about a task; maybe one that is not run here."""
         ...
-
-
-Answer = JsonObject | list[Any] | str | int | float | bool | None
-"""What may be given as input: any JSON."""
