@@ -1,0 +1,1 @@
+"""Fillings of the seam `aios.store`: SQLite for one machine."""

@@ -1,0 +1,52 @@
+"""Places where a test may make the process die, to see what is on disk then.
+
+`AIOS_FAILPOINTS="commit.inside=kill@3"` kills the process (SIGKILL: nothing is flushed, nobody is told) when the point is
+passed for the third time; several are joined by commas. Without the variable a point costs one look at an empty table.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+VARIABLE: Final = "AIOS_FAILPOINTS"
+
+POINTS: Final = frozenset(
+    {
+        "commit.before",
+        "commit.inside",
+        "commit.after",
+        "blob.written",
+        "blob.renamed",
+        "migration.inside",
+        "purge.inside",
+    }
+)
+
+
+def _read(setting: str) -> dict[str, int]:
+    armed: dict[str, int] = {}
+    for part in filter(None, setting.split(",")):
+        name, _, action = part.partition("=")
+        kind, _, count = action.partition("@")
+        if name not in POINTS or kind != "kill":
+            raise ValueError(f"{VARIABLE}: {part!r} is not name=kill@n with one of {', '.join(sorted(POINTS))}")
+        armed[name] = int(count or 1)
+    return armed
+
+
+_armed = _read(os.environ.get(VARIABLE, ""))
+
+
+def failpoint(name: str) -> None:
+    """Die here if a test asked for it."""
+    if _armed:
+        _pass(name)
+
+
+def _pass(name: str) -> None:
+    if name in _armed:
+        _armed[name] -= 1
+        if _armed[name] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

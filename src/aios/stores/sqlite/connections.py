@@ -1,0 +1,111 @@
+"""Connections to the database: how they are set up, and what the disk's errors mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from aios.errors import StoreUnavailable
+
+DATABASE: Final = "aios.db"
+APPLICATION_ID: Final = 0x61696F73
+"""`aios` in ASCII, by which the file tells what it is."""
+
+BUSY_TIMEOUT_MS: Final = 5_000
+CACHED_STATEMENTS: Final = 400
+JOURNAL_SIZE_LIMIT: Final = 64 * 1024 * 1024
+CHECKPOINT_PAGES: Final = 2_000
+WRITER_CACHE_KIB: Final = 65_536
+READER_CACHE_KIB: Final = 8_192
+
+DISK_ERRORS: Final = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.LockedError,
+    apsw.NotADBError,
+    apsw.PermissionsError,
+    apsw.ReadOnlyError,
+    apsw.TooBigError,
+)
+
+_ADVICE: Final[dict[type[Exception], str]] = {
+    apsw.FullError: "the disk is full; free some space, writing goes on by itself",
+    apsw.ReadOnlyError: "the database or its folder cannot be written; check owner, rights and mount",
+    apsw.CantOpenError: "the database cannot be opened; check that its folder exists and can be written",
+    apsw.PermissionsError: "access to the database was denied; check owner and rights",
+    apsw.BusyError: "another process holds the database locked; end it or wait",
+    apsw.CorruptError: "the database is damaged; stop the daemon and restore a backup",
+    apsw.NotADBError: "the file is no database, or it is damaged; stop the daemon and restore a backup",
+    apsw.IOError: "the disk reports an error; check it, and the system's log",
+    apsw.TooBigError: "a value is too big for the database",
+}
+
+
+def explain(error: Exception) -> str:
+    """Say in a sentence what a disk error means and what to do."""
+    for kind, advice in _ADVICE.items():
+        if isinstance(error, kind):
+            return f"The store is unavailable: {advice} ({error})."
+    return f"The store is unavailable ({error})."
+
+
+def unavailable(error: Exception) -> StoreUnavailable:
+    """Make the error that callers get for a disk error."""
+    return StoreUnavailable(explain(error))
+
+
+def _configure(connection: apsw.Connection, *, cache_kib: int) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.execute(
+        f"PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -{cache_kib};"
+        "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0"
+    )
+
+
+def open_memory() -> apsw.Connection:
+    """Open a database that lives as long as its connection."""
+    connection = apsw.Connection(":memory:", statementcachesize=CACHED_STATEMENTS)
+    _configure(connection, cache_kib=WRITER_CACHE_KIB)
+    return connection
+
+
+def open_writer(folder: Path) -> apsw.Connection:
+    """Open the one connection that writes.
+
+    Raises:
+        StoreUnavailable: The file system does not support the write-ahead log.
+        apsw.Error: The file cannot be opened.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(folder / DATABASE), flags=flags, statementcachesize=CACHED_STATEMENTS)
+    try:
+        _configure(connection, cache_kib=WRITER_CACHE_KIB)
+        mode = connection.pragma("journal_mode", "wal")
+        if mode != "wal":
+            raise StoreUnavailable(
+                f"The file system of {folder} does not support SQLite's write-ahead log (it offers {mode!r}); "
+                "put the data folder on a local disk."
+            )
+        connection.execute(
+            f"PRAGMA synchronous = FULL; PRAGMA journal_size_limit = {JOURNAL_SIZE_LIMIT};"
+            f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA secure_delete = FAST"
+        )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(folder: Path) -> apsw.Connection:
+    """Open a connection that only reads."""
+    connection = apsw.Connection(
+        str(folder / DATABASE), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=CACHED_STATEMENTS
+    )
+    _configure(connection, cache_kib=READER_CACHE_KIB)
+    connection.execute("PRAGMA query_only = ON")
+    return connection

@@ -1,0 +1,279 @@
+"""Lists of tasks: filters, orders, pages that go on by a cursor (protocol.md §4, `task.list` and `task.history`).
+
+A list is made of two parts that never overlap, the unfinished tasks and the finished ones. The first part is small and is
+scanned. The second may hold millions, and is entered the narrowest way: where a filter has few rows behind it, these are taken
+and sorted; else the index of the asked order is walked until the page is full.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, cast
+
+import apsw
+import msgspec
+from msgspec.structs import replace
+
+from aios.errors import ValidationFailed
+from aios.model import TERMINAL, Record, Task, TaskPage, TaskQuery, to_ms
+from aios.stores.sqlite.records import TaskRow, decode_task
+from aios.stores.sqlite.statements import statement
+
+PAGE_MAX: Final = 1_000
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+EXACT_TOTAL_MAX: Final = 10_000
+NARROW_MAX: Final = 10_000
+"""Rows behind a filter up to which they are taken and sorted."""
+COUNTED_ROWS_MAX: Final = 200_000
+"""Rows that are looked at to find the total; past them it is an estimate."""
+SAMPLED_ROWS: Final = 20_000
+"""Newest rows from which the estimate is drawn."""
+OFFSET_MAX: Final = 10_000_000
+SORTS: Final = frozenset({"created_at", "updated_at", "started_at", "priority", "status"})
+
+
+class _Cursor(Record, frozen=True, kw_only=True, array_like=True):
+    """Where a page ended."""
+
+    query: bytes
+    """Digest of the query it belongs to."""
+    value: int | str
+    """Of the last task, in the sorted column."""
+    task_id: str
+
+
+class _Way(NamedTuple):
+    """One way into the finished tasks."""
+
+    index: str
+    where: str
+    values: tuple[Any, ...]
+
+
+_encode_query = msgspec.json.Encoder().encode
+_decode_cursor = msgspec.msgpack.Decoder(_Cursor).decode
+
+
+def _digest(query: TaskQuery) -> bytes:
+    """Say which query a cursor is of; how long the pages are is no part of it."""
+    return blake2b(_encode_query(replace(query, cursor=None, limit=0, offset=0)), digest_size=8).digest()
+
+
+def _read_cursor(query: TaskQuery) -> _Cursor | None:
+    if query.cursor is None:
+        return None
+    text = query.cursor
+    try:
+        cursor = _decode_cursor(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except ValueError:
+        cursor = None
+    if cursor is None or cursor.query != _digest(query):
+        raise ValidationFailed(
+            "The cursor is not of this query; repeat the query that gave it, or leave the cursor out.",
+            errors=[{"path": "/pagination/cursor", "message": "not of this query"}],
+        )
+    return cursor
+
+
+def glob_pattern(glob: str) -> str:
+    """Give SQLite's form of a glob in which only `*` is special."""
+    return "".join(f"[{each}]" if each in "?[" else each for each in glob)
+
+
+def _conditions(query: TaskQuery) -> tuple[list[str], list[Any]]:
+    """Give the conditions that hold for either part, and their values."""
+    found: list[tuple[str, tuple[Any, ...]]] = []
+    if query.principal is not None:
+        found.append(("principal = ?", (query.principal,)))
+    if query.session_id is not None:
+        found.append(("session_id = ?", (query.session_id,)))
+    if query.capability_glob is not None:
+        found.append(("capability_id GLOB ?", (glob_pattern(query.capability_glob),)))
+    if query.created_after is not None:
+        found.append(("created_at >= ?", (to_ms(query.created_after),)))
+    if query.created_before is not None:
+        found.append(("created_at <= ?", (to_ms(query.created_before),)))
+    found += [
+        ("EXISTS (SELECT 1 FROM tag WHERE tag.tag = ? AND tag.row = part.row)", (tag,))
+        for tag in dict.fromkeys(query.tags)
+    ]
+    if query.statuses:
+        names = sorted({status.value for status in query.statuses})
+        found.append((f"status IN ({_marks(len(names))})", tuple(names)))
+    return [term for term, _ in found], [value for _, values in found for value in values]
+
+
+def _ended(query: TaskQuery) -> tuple[list[str], list[Any]]:
+    """Give the conditions that hold for finished tasks alone."""
+    terms: list[str] = []
+    values: list[Any] = []
+    if query.ended_after is not None:
+        terms.append("ended_at >= ?")
+        values.append(to_ms(query.ended_after))
+    if query.ended_before is not None:
+        terms.append("ended_at <= ?")
+        values.append(to_ms(query.ended_before))
+    return terms, values
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _narrow_ways(query: TaskQuery) -> list[_Way]:
+    """Give the ways into the finished tasks that the query's filters open."""
+    ways: list[_Way] = []
+    if query.principal is not None:
+        ways.append(_Way("INDEXED BY finished_by_principal", "principal = ?", (query.principal,)))
+    if query.session_id is not None:
+        ways.append(_Way("INDEXED BY finished_by_session", "session_id = ?", (query.session_id,)))
+    if query.tags:
+        ways.append(_Way("NOT INDEXED", "row IN (SELECT row FROM tag WHERE tag = ?)", (query.tags[0],)))
+    if query.capability_glob is not None and (prefix := query.capability_glob.partition("*")[0]):
+        # The glob itself is a condition already; the range below it only makes the way short.
+        values = (prefix, prefix + chr(0x10FFFF))
+        ways.append(_Way("INDEXED BY finished_by_capability", "capability_id >= ? AND capability_id <= ?", values))
+    terms, ended = _ended(query)
+    if terms:
+        ways.append(_Way("INDEXED BY finished_by_ended_at", " AND ".join(terms), tuple(ended)))
+    if query.statuses:
+        names = sorted({status.value for status in query.statuses})
+        ways.append(_Way("INDEXED BY finished_by_status", f"status IN ({_marks(len(names))})", tuple(names)))
+    return ways
+
+
+class _Part(NamedTuple):
+    """One of the two parts of a list: from where, under which conditions, and whether few rows lie there."""
+
+    source: str
+    terms: list[str]
+    values: list[Any]
+    is_narrow: bool
+
+    @property
+    def where(self) -> str:
+        return f"WHERE {' AND '.join(self.terms)}" if self.terms else ""
+
+
+def _finished_part(connection: apsw.Connection, query: TaskQuery) -> _Part:
+    terms, values = _conditions(query)
+    only, bounds = _ended(query)
+    best: tuple[int, _Way] | None = None
+    for way in _narrow_ways(query):
+        sql = statement("narrowness").format(index=way.index, where=way.where, limit=NARROW_MAX + 1)
+        count = _one(connection, sql, way.values)
+        if count <= NARROW_MAX and (best is None or count < best[0]):
+            best = (count, way)
+    if best is None:
+        index = f"INDEXED BY finished_by_{query.sort}"
+        return _Part(f"finished AS part {index}", [*terms, *only], [*values, *bounds], is_narrow=False)
+    way = best[1]
+    terms = [way.where, *terms, *only]
+    return _Part(f"finished AS part {way.index}", terms, [*way.values, *values, *bounds], is_narrow=True)
+
+
+def _parts(connection: apsw.Connection, query: TaskQuery) -> list[_Part]:
+    asked = set(query.statuses)
+    parts: list[_Part] = []
+    if not asked or asked & TERMINAL:
+        parts.append(_finished_part(connection, query))
+    is_ended = query.only_ended or query.ended_after is not None or query.ended_before is not None
+    if not is_ended and (not asked or asked - TERMINAL):
+        parts.append(_Part("unfinished AS part", *_conditions(query), is_narrow=True))
+    return parts
+
+
+def _one(connection: apsw.Connection, sql: str, values: Sequence[Any]) -> int:
+    return cast(tuple[int], connection.execute(sql, values).fetchone())[0]
+
+
+def _count(connection: apsw.Connection, part: _Part) -> tuple[int, bool]:
+    """Count what matches in a part; True beside an estimate."""
+    if part.is_narrow:
+        sql = statement("count").format(source=part.source, where=part.where)
+        return _one(connection, sql, part.values), False
+    everything = _one(connection, statement("count_finished"), ())
+    if not part.terms:
+        return everything, False
+    sql = statement("count_up_to").format(where=part.where, rows=COUNTED_ROWS_MAX, limit=EXACT_TOTAL_MAX + 1)
+    found = _one(connection, sql, part.values)
+    if found <= EXACT_TOTAL_MAX and everything <= COUNTED_ROWS_MAX:
+        return found, False
+    sql = statement("count_in_sample").format(where=part.where, rows=SAMPLED_ROWS)
+    matching = _one(connection, sql, part.values)
+    return max(found, everything * matching // min(SAMPLED_ROWS, everything)), True
+
+
+def _page_rows(
+    connection: apsw.Connection, query: TaskQuery, parts: Sequence[_Part], cursor: _Cursor | None
+) -> list[tuple[int, int | str, str]]:
+    """Give row, sorted value and id of the tasks on the page, and of one more."""
+    way, beyond = ("DESC", "<") if query.is_descending else ("ASC", ">")
+    offset = query.offset if cursor is None else 0
+    wanted = min(query.limit, PAGE_MAX) + 1
+    pieces: list[str] = []
+    values: list[Any] = []
+    for part in parts:
+        terms = part.terms if cursor is None else [*part.terms, f"({query.sort}, task_id) {beyond} (?, ?)"]
+        where = f"WHERE {' AND '.join(terms)}" if terms else ""
+        pieces.append(
+            statement("page_of_part").format(
+                sort=query.sort, source=part.source, where=where, way=way, limit=offset + wanted
+            )
+        )
+        values += part.values if cursor is None else [*part.values, cursor.value, cursor.task_id]
+    parts_sql = " UNION ALL ".join(pieces)
+    sql = statement("page").format(parts=parts_sql, way=way, limit=wanted, offset=offset)
+    return cast(list[tuple[int, int | str, str]], connection.execute(sql, values).fetchall())
+
+
+def _check(query: TaskQuery) -> None:
+    if query.sort not in SORTS:
+        raise ValidationFailed(
+            f"Tasks cannot be sorted by {query.sort!r}; choose one of {', '.join(sorted(SORTS))}.",
+            errors=[{"path": "/sort/field", "message": "unknown"}],
+        )
+    if query.limit < 1 or not 0 <= query.offset <= OFFSET_MAX:
+        raise ValidationFailed(
+            f"A page has at least one task and begins at an offset from 0 to {OFFSET_MAX}.",
+            errors=[{"path": "/pagination", "message": "out of range"}],
+        )
+
+
+def tasks(connection: apsw.Connection, query: TaskQuery) -> TaskPage:
+    """Give a page of tasks.
+
+    Raises:
+        ValidationFailed: The cursor is not of this query, or sort, limit or offset are none.
+    """
+    _check(query)
+    cursor = _read_cursor(query)
+    with connection:
+        parts = _parts(connection, query)
+        if not parts:
+            return TaskPage(tasks=[], total=0)
+        counts = [_count(connection, part) for part in parts]
+        rows = _page_rows(connection, query, parts, cursor)
+        page: list[Task] = []
+        size = 0
+        for row, _, _ in rows[: min(query.limit, PAGE_MAX)]:
+            found = cast(TaskRow, connection.execute(statement("task_summary"), (row,)).fetchone())
+            size += len(found[2]) + len(found[4])
+            if page and size > PAGE_BYTES_MAX:
+                break
+            page.append(decode_task(found))
+    has_more = len(rows) > len(page)
+    next_cursor = None
+    if has_more:
+        _, value, task_id = rows[len(page) - 1]
+        made = msgspec.msgpack.encode(_Cursor(query=_digest(query), value=value, task_id=task_id))
+        next_cursor = urlsafe_b64encode(made).rstrip(b"=").decode()
+    return TaskPage(
+        tasks=page,
+        total=sum(count for count, _ in counts),
+        has_more=has_more,
+        next_cursor=next_cursor,
+        total_is_estimate=any(is_estimate for _, is_estimate in counts),
+    )

@@ -1,0 +1,111 @@
+"""Threads that read, each on a connection of its own, and threads that work on files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from aios.errors import StoreUnavailable
+from aios.stores.sqlite.answers import Call, answer
+from aios.stores.sqlite.connections import DISK_ERRORS, unavailable
+
+R = TypeVar("R")
+
+READERS: Final = 2
+FILE_THREADS: Final = 2
+WAITING_MAX: Final = 20_000
+"""Pieces of work that wait for the threads of one kind."""
+
+
+class Work(Call):
+    """Something to be done in a thread, and who waits for it."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self.work = work
+
+
+class Threads:
+    """A few threads that do what they are given, in the order in which it came."""
+
+    def __init__(self, *, name: str, threads: int) -> None:
+        self._inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self._is_closed = False
+        self._threads = [Thread(target=self._run, name=f"aios-{name}-{n}", daemon=True) for n in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """Do it in one of the threads, and give what came of it.
+
+        Raises:
+            StoreUnavailable: The disk refused, too much waits already, or the store is closed.
+        """
+        if self._is_closed:
+            raise StoreUnavailable("The store is closed.")
+        if self._inbox.qsize() >= WAITING_MAX:
+            raise StoreUnavailable(f"{WAITING_MAX} reads wait for the store; try again later.")
+        call = Work(work)
+        self._inbox.put(call)
+        return await call.future
+
+    def close(self) -> None:
+        """End the threads when they have done what waits."""
+        self._is_closed = True
+        for _ in self._threads:
+            self._inbox.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while (call := self._inbox.get()) is not None:
+            try:
+                call.value = call.work()
+            except (*DISK_ERRORS, OSError) as error:
+                call.error = unavailable(error)
+            except Exception as error:
+                call.error = error
+            answer((call,))
+
+
+class Readers:
+    """Read-only connections, lent to one thread at a time: a read begins and ends inside one call, so that none of them
+    keeps the write-ahead log from being cut back.
+    """
+
+    def __init__(self, open_connection: Callable[[], apsw.Connection], *, threads: int = READERS) -> None:
+        self._open = open_connection
+        self._threads = Threads(name="reader", threads=threads)
+        self._idle: SimpleQueue[apsw.Connection] = SimpleQueue()
+        for _ in range(threads):
+            self._idle.put(open_connection())
+
+    async def run(self, work: Callable[[apsw.Connection], R]) -> R:
+        """Read in one of the threads, and give what came of it."""
+        return await self._threads.run(lambda: self._lend(work))
+
+    def _lend(self, work: Callable[[apsw.Connection], R]) -> R:
+        connection = self._idle.get()
+        try:
+            return work(connection)
+        except apsw.IOError:
+            # What it has in its cache is not to be trusted. The new one is opened first, so that the log's index has a
+            # holder at every moment.
+            fresh = self._open()
+            connection.close(force=True)
+            connection = fresh
+            raise
+        finally:
+            self._idle.put(connection)
+
+    def close(self) -> None:
+        """End the threads and let go of the connections."""
+        self._threads.close()
+        while not self._idle.empty():
+            self._idle.get().close()

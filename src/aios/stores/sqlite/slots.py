@@ -1,0 +1,189 @@
+"""Slots and the queue, counted and ordered in the writer's memory; rebuilt from the rows whenever these were rolled back.
+
+What may be claimed is kept per adapter in order of claiming, so that ten thousand tasks of an adapter at its limit cost the
+others nothing. A task that has left is dropped when its entry comes to the front, or when the left-overs are too many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from aios.model import Limits, Priority, Status, Task
+from aios.rules.queueing import has_slot, may_enter
+
+GARBAGE_MIN: Final = 64
+"""Entries of tasks that have left, below which a heap is not tidied."""
+
+_CLAIMABLE = frozenset({Status.PENDING, Status.WORKING})
+
+
+class Entry(NamedTuple):
+    """A task's place: entries sort in the order in which their tasks are claimed."""
+
+    rank: int
+    """Priority, the highest first."""
+    created_at: datetime
+    task_id: str
+    row: int
+    adapter_id: str
+
+
+class Standing(NamedTuple):
+    """What slots and queue need to know of a task."""
+
+    entry: Entry
+    status: Status
+    worker: str | None
+    run_at: datetime | None
+
+    @property
+    def is_claimable(self) -> bool:
+        """Whether it may be claimed when its `run_at` has come."""
+        return self.status in _CLAIMABLE and self.worker is None and self.run_at is not None
+
+
+def standing_of(task: Task) -> Standing:
+    """Say what slots and queue need to know of a task."""
+    spec = task.spec
+    entry = Entry(-spec.priority.rank, spec.created_at, task.task_id, task.row, spec.adapter_id)
+    return Standing(entry, task.status, task.worker, task.run_at)
+
+
+def rank_of(priority: int) -> int:
+    """Give an entry's rank from a stored priority."""
+    return -priority
+
+
+HIGHEST: Final = -Priority.URGENT.rank
+
+
+class Slots:
+    """Who runs, who waits, and who is next."""
+
+    def __init__(self, *, limits: Limits) -> None:
+        self._limits = limits
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, to be told again."""
+        self.pending = 0
+        self.running = 0
+        self.of_adapter: Counter[str] = Counter()
+        self.of_worker: Counter[str] = Counter()
+        self.unfinished: Counter[Status] = Counter()
+        self._entries: dict[int, Entry] = {}
+        self._ready: dict[str, list[Entry]] = {}
+        self._later: list[tuple[datetime, Entry]] = []
+
+    def rebuild(self, standings: Iterable[Standing]) -> None:
+        """Start over from all unfinished tasks and all held slots."""
+        self.clear()
+        for standing in standings:
+            self.enter(standing)
+
+    def enter(self, standing: Standing) -> None:
+        """Count a task in as it now stands."""
+        entry, status, worker, run_at = standing
+        if not status.is_terminal:
+            self.unfinished[status] += 1
+            if status is Status.PENDING:
+                self.pending += 1
+        if worker is not None:
+            self._take(entry.adapter_id, worker, 1)
+        elif run_at is not None and status in _CLAIMABLE:
+            self._entries[entry.row] = entry
+            # Even what is due goes this way, so that one rule says what due means: `promote`.
+            heappush(self._later, (run_at, entry))
+
+    def leave(self, standing: Standing) -> None:
+        """Count a task out as it stood before."""
+        entry, status, worker, _ = standing
+        if not status.is_terminal:
+            self.unfinished[status] -= 1
+            if status is Status.PENDING:
+                self.pending -= 1
+        if worker is not None:
+            self._take(entry.adapter_id, worker, -1)
+        else:
+            self._entries.pop(entry.row, None)
+
+    def _take(self, adapter_id: str, worker: str, count: int) -> None:
+        self.running += count
+        for counter, name in ((self.of_adapter, adapter_id), (self.of_worker, worker)):
+            counter[name] += count
+            if not counter[name]:
+                del counter[name]
+
+    def may_enter(self, task: Task, now: datetime, *, capacity: int, worker: str) -> bool:
+        """Whether a new task is accepted; `capacity` is that of the seated worker, 0 where none is."""
+        if task.status is not Status.PENDING:
+            return True
+        is_due = (
+            task.worker is None
+            and task.run_at is not None
+            and task.run_at <= now
+            and self.of_worker.get(worker, 0) < capacity
+        )
+        return may_enter(
+            pending=self.pending,
+            running=self.running,
+            running_of_adapter=self.of_adapter.get(task.spec.adapter_id, 0),
+            limits=self._limits,
+            is_due=is_due,
+        )
+
+    def next(self, now: datetime, *, capacity: int, worker: str) -> int | None:
+        """Give the row of the task that is to be claimed now, if a slot is free for any."""
+        if not self._entries:
+            return None
+        self._promote(now)
+        if self.of_worker.get(worker, 0) >= capacity or self.running >= self._limits.max_concurrent_tasks:
+            return None
+        best: Entry | None = None
+        for adapter_id in list(self._ready):
+            if has_slot(self.running, self.of_adapter.get(adapter_id, 0), self._limits):
+                first = self._first(adapter_id)
+                if first is not None and (best is None or first < best):
+                    best = first
+        return None if best is None else best.row
+
+    def set_aside(self, row: int) -> None:
+        """Take a task out of the queue though it stands in it, because it cannot be claimed."""
+        self._entries.pop(row, None)
+
+    def next_due(self) -> datetime | None:
+        """Say when the next task becomes claimable that is not due yet."""
+        later = self._later
+        while later and self._entries.get(later[0][1].row) is not later[0][1]:
+            heappop(later)
+        return later[0][0] if later else None
+
+    def _promote(self, now: datetime) -> None:
+        later = self._later
+        while later and later[0][0] <= now:
+            entry = heappop(later)[1]
+            if self._entries.get(entry.row) is entry:
+                self._put(entry)
+        if len(later) > GARBAGE_MIN + 2 * len(self._entries):
+            later[:] = [each for each in later if self._entries.get(each[1].row) is each[1]]
+            heapify(later)
+
+    def _put(self, entry: Entry) -> None:
+        heap = self._ready.setdefault(entry.adapter_id, [])
+        if len(heap) > GARBAGE_MIN + 2 * len(self._entries):
+            heap[:] = [each for each in heap if self._entries.get(each.row) is each]
+            heapify(heap)
+        heappush(heap, entry)
+
+    def _first(self, adapter_id: str) -> Entry | None:
+        heap = self._ready[adapter_id]
+        while heap and self._entries.get(heap[0].row) is not heap[0]:
+            heappop(heap)
+        if heap:
+            return heap[0]
+        del self._ready[adapter_id]
+        return None

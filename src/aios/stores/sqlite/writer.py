@@ -1,0 +1,319 @@
+"""The one thread that writes: it gathers all that waits, writes it in one transaction, answers when the disk has it.
+
+There is no timer. While one group is being synced the next one gathers, so a lone write waits for nobody and many writes share
+one sync. If one write of a group fails in a way nobody foresaw, the group is undone and its writes are made one by one, so that
+only the culprit fails; if the disk fails, all of them do, and the next write simply tries again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeVar, cast
+
+import apsw
+import structlog
+
+from aios.errors import AiosError, Conflict, InternalError, StoreUnavailable
+from aios.model import Limits, Priority, Status, TaskId, from_ms
+from aios.store import Health, Seat
+from aios.stores.failpoints import failpoint
+from aios.stores.sqlite.answers import Call, answer
+from aios.stores.sqlite.cache import Cache
+from aios.stores.sqlite.connections import DISK_ERRORS, explain, unavailable
+from aios.stores.sqlite.cutting import cut_log
+from aios.stores.sqlite.opening import mark_clean
+from aios.stores.sqlite.slots import Entry, Slots, Standing
+from aios.stores.sqlite.statements import statement
+from aios.stores.sqlite.transaction import Transaction
+
+R = TypeVar("R")
+
+GROUP_MAX: Final = 256
+"""Writes that share one transaction at most."""
+WAITING_WRITES_MAX: Final = 20_000
+
+_HEALTHY: Final = Health(is_writable=True)
+_log = structlog.get_logger("aios.stores.sqlite")
+
+
+class _Write(Call):
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[Transaction], Any]) -> None:
+        super().__init__()
+        self.work = work
+
+
+class _Read(Call):
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[apsw.Connection], Any]) -> None:
+        super().__init__()
+        self.work = work
+
+
+class _Wake:
+    """A look at the queue, asked for by nobody who waits."""
+
+
+class _Stop:
+    """The end of the thread, after all that was asked before."""
+
+
+_Item = _Write | _Read | _Wake | _Stop
+
+
+class Writer:
+    """The writing thread and what it keeps in memory: slots and queue, and the tasks it wrote lately."""
+
+    def __init__(
+        self, *, open_connection: Callable[[], apsw.Connection], limits: Limits, now: Callable[[], datetime]
+    ) -> None:
+        self._open = open_connection
+        self._limits = limits
+        self._now = now
+        self._connection: apsw.Connection | None = None
+        self._slots = Slots(limits=limits)
+        self._is_stale = True
+        """Slots and counters no longer agree with the rows, and must be read again before the next write."""
+        self._finished: Counter[str] = Counter()
+        self._next_row = 1
+        self._seat: Seat | None = None
+        self._told_due: datetime | None = None
+        self._inbox: SimpleQueue[_Item] = SimpleQueue()
+        self._is_closed = False
+        self._thread = Thread(target=self._run, name="aios-writer", daemon=True)
+        self.cache = Cache()
+        self.health = _HEALTHY
+
+    def start(self, connection: apsw.Connection) -> None:
+        """Take over the connection that opening used, read what must be known, and begin."""
+        self._connection = connection
+        self._refresh(connection)
+        self._thread.start()
+
+    # Asked from other threads
+
+    async def write(self, work: Callable[[Transaction], R]) -> R:
+        """Make a write with others in one transaction, and give its answer when the disk has it."""
+        return await self._ask(_Write(work))
+
+    async def read(self, work: Callable[[apsw.Connection], R]) -> R:
+        """Read on the writer's own connection, after all writes that were asked for before."""
+        return await self._ask(_Read(work))
+
+    async def _ask(self, call: _Write | _Read) -> Any:
+        if self._is_closed:
+            raise StoreUnavailable("The store is closed.")
+        if self._inbox.qsize() >= WAITING_WRITES_MAX:
+            raise StoreUnavailable(f"{WAITING_WRITES_MAX} writes wait for the store; try again later.")
+        self._inbox.put(call)
+        return await call.future
+
+    def seat(self, seat: Seat | None) -> None:
+        """Claim for this seat from now on, or for none."""
+        self._seat = seat
+        self._told_due = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at the queue soon."""
+        self._inbox.put(_Wake())
+
+    @property
+    def seated_worker(self) -> str:
+        """The worker that is alive, if any."""
+        return "" if self._seat is None else self._seat.worker
+
+    def counts(self) -> dict[Status | str, int]:
+        """Give the tasks by status and the slots taken, as last counted."""
+        slots = self._slots
+        counts: dict[Status | str, int] = {status: slots.unfinished[status] for status in Status}
+        for name, value in self._finished.items():
+            counts[Status(name)] = value
+        counts["slots"] = slots.running
+        return counts
+
+    def close(self) -> None:
+        """Write what waits, then end the thread and let go of the connection."""
+        self._is_closed = True
+        self._inbox.put(_Stop())
+        self._thread.join()
+
+    # In the thread
+
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
+            calls: list[_Write] = []
+            reads: list[_Read] = []
+            for item in self._gather():
+                if isinstance(item, _Write):
+                    calls.append(item)
+                elif isinstance(item, _Read):
+                    reads.append(item)
+                elif isinstance(item, _Stop):
+                    is_open = False
+            self._write_group(calls)
+            for read in reads:
+                self._read_one(read)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            try:
+                mark_clean(connection, is_clean=True)
+            except apsw.Error as error:
+                _log.warning("database not marked as closed", reason=str(error))
+            connection.close()
+            self._connection = None
+
+    def _gather(self) -> Iterator[_Item]:
+        yield self._inbox.get()
+        for _ in range(GROUP_MAX - 1):
+            try:
+                yield self._inbox.get_nowait()
+            except Empty:
+                return
+
+    def _write_group(self, calls: list[_Write]) -> None:
+        try:
+            transaction = self._commit(calls)
+        except Exception as error:
+            self._undo(error)
+            if isinstance(error, DISK_ERRORS):
+                self.health = Health(is_writable=False, reason=explain(error))
+                for call in calls:
+                    call.value, call.error = None, unavailable(error)
+                answer(calls)
+            elif len(calls) > 1:
+                for call in calls:
+                    self._write_group([call])
+            else:
+                self._blame(calls, error)
+        else:
+            self.health = _HEALTHY
+            failpoint("commit.after")
+            answer(calls)
+            self._deliver(transaction)
+
+    def _commit(self, calls: list[_Write]) -> Transaction:
+        connection = self._ready()
+        failpoint("commit.before")
+        connection.execute("BEGIN IMMEDIATE")
+        transaction = Transaction(
+            connection=connection,
+            cache=self.cache,
+            slots=self._slots,
+            limits=self._limits,
+            seat=self._seat,
+            now=self._now(),
+            next_row=self._next_row,
+        )
+        self._is_stale = True  # Until the disk has it, memory runs ahead of the rows.
+        transaction.settle()
+        for call in calls:
+            call.value, call.error = None, None
+            try:
+                call.value = call.work(transaction)
+            except AiosError as error:
+                call.error = error
+            else:
+                transaction.settle()
+        finished = self._finished + Counter(status.value for status in transaction.ended)
+        finished.subtract(transaction.purged)
+        changed = {name: count for name, count in finished.items() if count != self._finished[name]}
+        transaction.batch.counted = changed
+        transaction.batch.flush(connection)
+        for task in transaction.grown:
+            cut_log(connection, task, limit=self._limits.max_events_per_task)
+        failpoint("commit.inside")
+        connection.execute("COMMIT")
+        self._is_stale = False
+        self._finished = finished
+        self._next_row = transaction.next_row
+        for row in transaction.purged_rows:
+            self.cache.drop(row)
+        for known in transaction.batch.touched.values():
+            self.cache.put(known)
+        return transaction
+
+    def _deliver(self, transaction: Transaction) -> None:
+        for task, error in transaction.unclaimable:
+            _log.error("task cannot be claimed", task_id=task.task_id, exc_info=error)
+        seat = self._seat
+        if seat is None:
+            return
+        due = self._slots.next_due()
+        if transaction.claimed or due != self._told_due:
+            self._told_due = due
+            seat.deliver(transaction.claimed, due)
+
+    def _undo(self, error: Exception) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except apsw.Error as failure:
+            _log.error("rollback failed", reason=str(failure))
+            error = failure
+        if isinstance(error, apsw.IOError):
+            # What the page cache holds after a failed write or sync is not to be trusted. The readers' connections stay open,
+            # so that the log's index stays as it was before the failed commit.
+            connection.close(force=True)
+            self._connection = None
+
+    def _blame(self, calls: list[_Write], error: Exception) -> None:
+        """Answer the one write that failed, or nobody, if it was a look at the queue that failed."""
+        if isinstance(error, apsw.ConstraintError):
+            blamed: Exception = Conflict(f"The rows contradict the change ({error}).")
+        else:
+            blamed = InternalError(f"The store could not write this: {type(error).__name__}.")
+            blamed.__cause__ = error
+        _log.error("write failed", exc_info=error)
+        for call in calls:
+            call.value, call.error = None, blamed
+        answer(calls)
+
+    def _read_one(self, read: _Read) -> None:
+        try:
+            read.value = read.work(self._ready())
+        except Exception as error:
+            read.error = unavailable(error) if isinstance(error, DISK_ERRORS) else error
+        answer((read,))
+
+    def _ready(self) -> apsw.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        if self._is_stale:
+            self._refresh(self._connection)
+        return self._connection
+
+    def _refresh(self, connection: apsw.Connection) -> None:
+        self._slots.rebuild(_standings(connection))
+        self._finished = Counter(dict(cast(Iterator[tuple[str, int]], connection.execute(statement("counters")))))
+        (last_row,) = cast(tuple[int], connection.execute(statement("last_row")).fetchone())
+        self._next_row = max(self._next_row, last_row + 1)
+        self._is_stale = False
+
+
+def _standings(connection: apsw.Connection) -> Iterator[Standing]:
+    """Read what slots and queue must know of each unfinished task, and of each slot held by a finished one."""
+    ranks = [-priority.rank for priority in sorted(Priority, key=lambda each: each.rank)]
+    for row in connection.execute(statement("queue")):
+        number, task_id, adapter_id, priority, created_at, status, worker, run_at = cast(
+            tuple[int, str, str, int, int, str, str | None, int | None], row
+        )
+        entry = Entry(ranks[priority], from_ms(created_at), task_id, number, adapter_id)
+        yield Standing(entry, Status(status), worker, None if run_at is None else from_ms(run_at))
+    for row in connection.execute(statement("held")):
+        number, adapter_id, worker = cast(tuple[int, str, str], row)
+        entry = Entry(0, from_ms(0), TaskId(""), number, adapter_id)
+        yield Standing(entry, Status.COMPLETED, worker, None)
