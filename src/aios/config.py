@@ -21,8 +21,6 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=86_400_000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
-SUN_PATH_MAX = 107
-"""Bytes that a Unix socket's path may have on Linux."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,293 @@
+"""The HTTP door: `POST /aios/rpc`, event streams, artifacts, health and metrics, as one ASGI application (protocol.md §2).
+
+What reaches the service is a body and a principal; everything that speaks of HTTP is settled here. `POST /aios/rpc` is looked at
+first and goes the shortest way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import structlog
+
+from aios.errors import AuthenticationRequired, InternalError, InvalidRequest, NotFound, ResourceBusy
+from aios.service.call import Principal
+from aios.service.connection import Connection, Reply
+from aios.service.dispatcher import Service
+from aios.service.key import Keys
+from aios.service.subscriptions import Subscription
+from aios.transports.admission import Fields, Headers, Refused, credential, unauthorized
+from aios.transports.duplex import GRACE_MS
+from aios.transports.http_guard import RETRY_AFTER, Incoming, answer_of
+from aios.transports.sse import EventStream, Send
+
+RPC = "/aios/rpc"
+REQUEST_ID_SIZE_MAX = 128
+JSON = (b"content-type", b"application/json")
+NO_STORE = (b"cache-control", b"no-store")
+
+_log = structlog.get_logger("aios.http")
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Scope = dict[str, Any]
+
+
+class Visit:
+    """One request on its way through the door."""
+
+    __slots__ = ("headers", "incoming", "path", "receive", "scope", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.incoming: Incoming = scope["extensions"]["aios"]
+        self.headers = headers
+        """Fields that every answer to this request has."""
+        self.path: list[str] = []
+
+    @property
+    def fields(self) -> Fields:
+        """The request's header."""
+        return self.incoming.fields
+
+    async def body(self) -> bytes:
+        """Read the whole body.
+
+        Raises:
+            Refused: It is too long, or did not come in time.
+            ConnectionResetError: The caller is gone.
+        """
+        parts: list[bytes] = []
+        while True:
+            message = await self.receive()
+            if self.incoming.refused is not None:
+                raise self.incoming.refused
+            if message["type"] != "http.request":
+                raise ConnectionResetError("the caller is gone")
+            if not message["more_body"]:
+                return message["body"] if not parts else b"".join([*parts, message["body"]])
+            parts.append(message["body"])
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Write a whole answer."""
+        fields = [*headers, (b"content-length", b"%d" % len(body)), *self.headers]
+        await self.send({"type": "http.response.start", "status": status, "headers": fields})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, refused: Refused) -> None:
+        """Write the door's own answer."""
+        status, headers, body = answer_of(refused)
+        await self.send({"type": "http.response.start", "status": status, "headers": [*headers, *self.headers]})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+Page = Callable[[Visit, Any], Awaitable[None]]
+"""Answers a GET; its second argument is the principal, or None at a page that needs no credential."""
+
+
+class HttpDoor:
+    """The application.
+
+    Args:
+        service: Whom all calls go to.
+        keys: Who a credential is.
+        max_streams: Event streams open at once; past it callers are told to come again, nobody is thrown out.
+        unready: Why the daemon takes no requests now; None: it does.
+        websocket: What takes a connection that changes to WebSocket.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: Service,
+        keys: Keys,
+        max_streams: int,
+        unready: Callable[[], str | None],
+        websocket: Callable[[Scope, Receive, Send], Awaitable[None]],
+    ) -> None:
+        self._service = service
+        self._keys = keys
+        self._max_streams = max_streams
+        self._unready = unready
+        self._websocket = websocket
+        self._pages: dict[str, tuple[Page, bool]] = {}
+        self._request_ids = count(1)
+        self._request_prefix = f"req-{secrets.token_hex(6)}-".encode()
+        self.is_draining = False
+        self.streams: set[EventStream] = set()
+
+    def add_page(self, pattern: str, page: Page, *, is_open: bool = False) -> None:
+        """Put something at a path to be read by GET; `*` stands for one segment, found in `Visit.path`.
+
+        One that `is_open` needs no credential.
+        """
+        self._pages[pattern] = (page, is_open)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; nothing that goes wrong here reaches the server beneath."""
+        if scope["type"] != "http":
+            await self._websocket(scope, receive, send)
+            return
+        visit = Visit(scope, receive, send, [])
+        visit.headers.append((b"aios-request-id", self._request_id(visit.fields)))
+        try:
+            if scope["path"] == RPC:
+                await self._rpc(visit)
+            else:
+                await self._get(visit)
+        except Refused as refused:
+            await visit.refuse(refused)
+        except ConnectionResetError:
+            return
+        except Exception:
+            trace_id = secrets.token_hex(8)
+            _log.exception("request failed", trace_id=trace_id, path=scope["path"])
+            await visit.refuse(Refused(500, InternalError(trace_id=trace_id), (b"connection", b"close")))
+
+    async def _rpc(self, visit: Visit) -> None:
+        if visit.scope["method"] != "POST":
+            raise _not_allowed(b"POST")
+        fields = visit.fields
+        _check_content(fields)
+        principal = self.authenticate(fields)
+        if self.is_draining:
+            raise _busy("the daemon is stopping")
+        body = await visit.body()
+        if b"text/event-stream" in fields.get(b"accept", b""):
+            await self._rpc_stream(visit, principal, body)
+            return
+        reply = await self._received(visit, self._connect(principal, fields), body)
+        await self._answer(visit, reply)
+
+    async def _answer(self, visit: Visit, reply: Reply | None) -> None:
+        if reply is None or not reply.body:
+            await visit.answer(202, [], b"")
+        else:
+            await visit.answer(400 if reply.is_unreadable else 200, [JSON], reply.body)
+
+    async def _received(self, visit: Visit, connection: Connection, body: bytes) -> Reply | None:
+        """Let the service work, and stop it some time after the caller has gone away, for nobody waits for its answer."""
+        wire = visit.incoming.wire
+        task = asyncio.current_task()
+        wire.on_lost = lambda: task and wire.loop.call_later(GRACE_MS / 1000, task.cancel)
+        reply = await self._service.receive(connection, body)
+        wire.on_lost = None
+        return reply
+
+    async def _rpc_stream(self, visit: Visit, principal: Principal, body: bytes) -> None:
+        """Answer as events: notifications, the answer, then what the subscriptions that it made bring."""
+        stream = self.stream(visit)
+        connection = self._connect(principal, visit.fields, send=stream.message)
+
+        async def work() -> None:
+            reply = await self._service.receive(connection, body)
+            if not stream.is_open and (reply is None or reply.is_unreadable):
+                await self._answer(visit, reply)
+            elif reply is not None:
+                await stream.message(reply.body)
+                async with asyncio.TaskGroup() as pumps:
+                    for subscription in reply.subscriptions:
+                        pumps.create_task(self._pump(stream, subscription))
+
+        await self.run(stream, work)
+
+    async def _pump(self, stream: EventStream, subscription: Subscription) -> None:
+        try:
+            await stream.follow(self._service.subscriptions.follow(subscription))
+        except ConnectionResetError:
+            return
+
+    def _connect(self, principal: Principal, fields: Fields, send: Any = None) -> Connection:
+        return self._service.connect(
+            principal,
+            transport="http",
+            is_duplex=False,
+            send=send,
+            session_id=_text(fields.get(b"aios-session-id")),
+            version=_text(fields.get(b"aios-version")),
+        )
+
+    async def _get(self, visit: Visit) -> None:
+        page, is_open = self._find(visit)
+        if visit.scope["method"] not in {"GET", "HEAD"}:
+            raise _not_allowed(b"GET, HEAD")
+        await page(visit, None if is_open else self.authenticate(visit.fields))
+
+    def _find(self, visit: Visit) -> tuple[Page, bool]:
+        path = visit.scope["path"]
+        if (found := self._pages.get(path)) is not None:
+            return found
+        segments = path.split("/")
+        for pattern, found in self._pages.items():
+            wanted = pattern.split("/")
+            if len(wanted) == len(segments) and all(
+                want in {"*", segment} for want, segment in zip(wanted, segments, strict=True)
+            ):
+                visit.path = [segment for want, segment in zip(wanted, segments, strict=True) if want == "*"]
+                return found
+        raise Refused(404, NotFound(f"there is nothing here; calls go to POST {RPC}"))
+
+    def authenticate(self, fields: Fields) -> Principal:
+        """Say who asks. Raises: Refused, 401."""
+        try:
+            return self._keys.authenticate(credential(fields))
+        except AuthenticationRequired as error:
+            raise unauthorized(error.detail) from error
+
+    def stream(self, visit: Visit) -> EventStream:
+        """Make the stream that answers a request. Raises: Refused, 503 when there are too many or the daemon stops."""
+        if self.is_draining:
+            raise _busy("the daemon is stopping")
+        if len(self.streams) >= self._max_streams:
+            raise _busy(f"{self._max_streams} event streams are open (http.max_streams)")
+        return EventStream(wire=visit.incoming.wire, send=visit.send, headers=visit.headers)
+
+    async def run(self, stream: EventStream, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the work of a stream while it is counted, kept alive, and ended when the daemon stops."""
+        self.streams.add(stream)
+        try:
+            await stream.run(work)
+        finally:
+            self.streams.discard(stream)
+
+    def unready(self) -> str | None:
+        """Why the daemon is not ready to be called; None if it is."""
+        return "the daemon is stopping" if self.is_draining else self._unready()
+
+    def _request_id(self, fields: Fields) -> bytes:
+        given = fields.get(b"aios-request-id")
+        if given and len(given) <= REQUEST_ID_SIZE_MAX and given.isascii():
+            return given
+        return b"%b%d" % (self._request_prefix, next(self._request_ids))
+
+
+def _check_content(fields: Fields) -> None:
+    """Raises: Refused, 415, for a body that is not plain UTF-8 JSON."""
+    kind = fields.get(b"content-type", b"")
+    if kind != b"application/json":
+        media, *parameters = (part.strip().lower() for part in kind.split(b";"))
+        if media != b"application/json":
+            raise Refused(415, InvalidRequest("send Content-Type: application/json"))
+        for parameter in parameters:
+            name, _, value = parameter.partition(b"=")
+            if name == b"charset" and value.strip(b'"') not in {b"utf-8", b"utf8"}:
+                raise Refused(415, InvalidRequest("JSON is UTF-8; no other charset is read"))
+    if fields.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise Refused(415, InvalidRequest("a compressed body is not read; send it without Content-Encoding"))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
+
+
+def _not_allowed(methods: bytes) -> Refused:
+    return Refused(405, InvalidRequest(f"only {methods.decode()} here"), (b"allow", methods))
+
+
+def _busy(reason: str) -> Refused:
+    return Refused(503, ResourceBusy(reason), RETRY_AFTER)
