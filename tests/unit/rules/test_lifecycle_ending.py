@@ -1,3 +1,5 @@
+from datetime import datetime
+
 import pytest
 
 from aios.errors import InvalidTaskState
@@ -114,10 +116,10 @@ def test_a_task_that_did_not_start_in_time_fails_whatever_its_retries() -> None:
     assert data(change.events[1])["error"]["code"] == -32005
 
 
-@pytest.mark.parametrize("fields", [{"expires_at": None}, {"expires_at": after(1)}])
-def test_a_task_that_has_time_left_does_not_expire(fields: dict[str, object]) -> None:
+@pytest.mark.parametrize("expires_at", [None, after(1)])
+def test_a_task_that_has_time_left_does_not_expire(expires_at: datetime | None) -> None:
     with pytest.raises(InvalidTaskState):
-        decide(a_task(**fields), Expire(), now=NOW)
+        decide(a_task(expires_at=expires_at), Expire(), now=NOW)
 
 
 @pytest.mark.parametrize("status", [status for status in Status if not status.is_terminal])

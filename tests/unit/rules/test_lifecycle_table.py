@@ -79,8 +79,7 @@ def test_a_command_is_carried_out_exactly_where_the_table_has_it(status: Status,
 def test_a_move_begins_with_the_step_that_the_table_names(status: Status, kind: type[Command]) -> None:
     if kind not in TRANSITIONS[status]:
         return
-    fields = {"worker": "w-1", "on_crash": OnCrash.FAIL} if kind is Lost else {}
-    task = a_task(status, **fields) if kind is not Start else a_task(status)
+    task = a_task(status, worker="w-1", on_crash=OnCrash.FAIL) if kind is Lost else a_task(status)
     change = decide(task, COMMANDS[kind], now=LATE)
     assert steps_of(change)[0] == (status, TRANSITIONS[status][kind])
 

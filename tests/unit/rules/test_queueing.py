@@ -23,8 +23,8 @@ def test_the_queue_has_room_below_its_limit(pending: int, room: bool) -> None:
 def test_a_task_is_refused_exactly_when_the_queue_is_full_and_no_slot_is_free_for_it() -> None:
     for pending, running, of_adapter in product(range(4), range(5), range(4)):
         is_full, is_free = pending >= 2, running < 3 and of_adapter < 2
-        facts = {"pending": pending, "running": running, "running_of_adapter": of_adapter}
-        assert may_enter(**facts, limits=LIMITS) is not (is_full and not is_free)
+        entered = may_enter(pending=pending, running=running, running_of_adapter=of_adapter, limits=LIMITS)
+        assert entered is not (is_full and not is_free)
 
 
 def test_a_free_slot_does_not_let_a_delayed_task_into_a_full_queue() -> None:
