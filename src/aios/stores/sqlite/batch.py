@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from aios.model import Artifact, Event, Session, Step, Task, to_ms
+from aios.stores.sqlite.connections import Database
 from aios.stores.sqlite.records import (
     Known,
     encode_json,
@@ -25,13 +24,13 @@ from aios.stores.sqlite.records import (
 from aios.stores.sqlite.statements import ROWS_MAX, repeated, statement
 
 
-def execute_rows(connection: apsw.Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
+def execute_rows(database: Database, name: str, rows: Sequence[Sequence[Any]]) -> None:
     """Run a statement for all rows, in as few pieces as powers of two allow, so that few statements are prepared."""
     start, left = 0, len(rows)
     while left:
         size = min(ROWS_MAX, 1 << (left.bit_length() - 1))
         piece = rows[start : start + size]
-        connection.execute(repeated(name, size), [value for row in piece for value in row])
+        database.execute(repeated(name, size), [value for row in piece for value in row])
         start += size
         left -= size
 
@@ -68,56 +67,56 @@ class Batch:
         """Add to a task's steps."""
         self.steps.extend([step_row(row, step) for step in steps])
 
-    def flush(self, connection: apsw.Connection) -> None:
+    def flush(self, database: Database) -> None:
         """Write everything, inside the transaction that is open."""
-        self._flush_tasks(connection)
+        self._flush_tasks(database)
         if self.events:
-            execute_rows(connection, "insert_event", self.events)
+            execute_rows(database, "insert_event", self.events)
         if self.steps:
-            execute_rows(connection, "insert_step", self.steps)
+            execute_rows(database, "insert_step", self.steps)
         if self.secrets:
-            execute_rows(connection, "erase_secrets", [(row,) for row in self.secrets])
+            execute_rows(database, "erase_secrets", [(row,) for row in self.secrets])
         if self.artifacts:
-            self._flush_artifacts(connection)
-        self._flush_rare(connection)
+            self._flush_artifacts(database)
+        self._flush_rare(database)
 
-    def _flush_tasks(self, connection: apsw.Connection) -> None:
+    def _flush_tasks(self, database: Database) -> None:
         if self.created:
             rows = [(row, task.task_id, *encode_spec(task.spec)) for row, task in self.created.items()]
             for row, _, spec, arguments in rows:
                 self.touched[row].size = len(spec) + len(arguments)
-            execute_rows(connection, "insert_task", rows)
+            execute_rows(database, "insert_task", rows)
         moving = [unfinished_row(known) for known in self.touched.values() if not known.task.status.is_terminal]
         if moving:
-            execute_rows(connection, "put_unfinished", moving)
+            execute_rows(database, "put_unfinished", moving)
         if self.ended:
-            execute_rows(connection, "delete_unfinished", [(row,) for row in self.ended])
+            execute_rows(database, "delete_unfinished", [(row,) for row in self.ended])
         if self.finished:
-            execute_rows(connection, "put_finished", [finished_row(known) for known in self.finished.values()])
+            execute_rows(database, "put_finished", [finished_row(known) for known in self.finished.values()])
         if self.held:
             rows = [(row, task.spec.adapter_id, task.worker) for row, task in self.held.items()]
-            execute_rows(connection, "put_held", rows)
+            execute_rows(database, "put_held", rows)
         if self.released:
-            execute_rows(connection, "delete_held", [(row,) for row in self.released])
+            execute_rows(database, "delete_held", [(row,) for row in self.released])
 
-    def _flush_artifacts(self, connection: apsw.Connection) -> None:
+    def _flush_artifacts(self, database: Database) -> None:
         rows = [(artifact.id, row, encode_json(artifact)) for row, artifact in self.artifacts.values()]
-        execute_rows(connection, "put_artifact", rows)
-        execute_rows(connection, "clear_artifact_blobs", [(artifact_id,) for artifact_id in self.artifacts])
+        execute_rows(database, "put_artifact", rows)
+        execute_rows(database, "clear_artifact_blobs", [(artifact_id,) for artifact_id in self.artifacts])
         blobs = [(blob.sha256, artifact.id) for _, artifact in self.artifacts.values() for blob in artifact.blobs]
         if blobs:
-            execute_rows(connection, "insert_artifact_blob", blobs)
+            execute_rows(database, "insert_artifact_blob", blobs)
 
-    def _flush_rare(self, connection: apsw.Connection) -> None:
+    def _flush_rare(self, database: Database) -> None:
         if self.tags:
-            execute_rows(connection, "insert_tag", self.tags)
+            execute_rows(database, "insert_tag", self.tags)
         if self.keys:
             rows = [(*name, digest, row) for name, (digest, row) in self.keys.items()]
-            execute_rows(connection, "put_key", rows)
+            execute_rows(database, "put_key", rows)
         for row, at in self.expired_keys.items():
-            connection.execute(statement("expire_key"), (to_ms(at), row))
+            database.execute(statement("expire_key"), (to_ms(at), row))
         if self.sessions:
             rows = [(each.session_id, to_ms(each.expires_at), encode_json(each)) for each in self.sessions.values()]
-            execute_rows(connection, "put_session", rows)
+            execute_rows(database, "put_session", rows)
         if self.counted:
-            execute_rows(connection, "put_counter", list(self.counted.items()))
+            execute_rows(database, "put_counter", list(self.counted.items()))

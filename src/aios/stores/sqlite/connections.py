@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, cast
 
 import apsw
 
 from aios.errors import StoreUnavailable
+
+
+class Rows(Protocol):
+    """What a statement gives."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Give the next row."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Give all rows that are left."""
+        ...
+
+
+class Database(Protocol):
+    """What the house uses of `apsw.Connection`, with types. As a context it is a transaction, or a part of one."""
+
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None) -> Rows:
+        """Run statements."""
+        ...
+
+    def pragma(self, name: str, value: Any = None) -> Any:
+        """Ask for a setting, or change it."""
+        ...
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        ...
+
+    def close(self, force: bool = False) -> None:
+        """Let go of the file."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None: ...
+
 
 DATABASE: Final = "aios.db"
 APPLICATION_ID: Final = 0x61696F73
@@ -59,53 +103,52 @@ def unavailable(error: Exception) -> StoreUnavailable:
     return StoreUnavailable(explain(error))
 
 
-def _configure(connection: apsw.Connection, *, cache_kib: int) -> None:
+def _connect(name: str, flags: int, *, cache_kib: int) -> Database:
+    connection = apsw.Connection(name, flags=flags, statementcachesize=CACHED_STATEMENTS)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    connection.execute(
+    database = cast(Database, connection)
+    database.execute(
         f"PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -{cache_kib};"
         "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0"
     )
+    return database
 
 
-def open_memory() -> apsw.Connection:
+_WRITE: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
+
+def open_memory() -> Database:
     """Open a database that lives as long as its connection."""
-    connection = apsw.Connection(":memory:", statementcachesize=CACHED_STATEMENTS)
-    _configure(connection, cache_kib=WRITER_CACHE_KIB)
-    return connection
+    return _connect(":memory:", _WRITE, cache_kib=WRITER_CACHE_KIB)
 
 
-def open_writer(folder: Path) -> apsw.Connection:
+def open_writer(folder: Path) -> Database:
     """Open the one connection that writes.
 
     Raises:
         StoreUnavailable: The file system does not support the write-ahead log.
         apsw.Error: The file cannot be opened.
     """
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    connection = apsw.Connection(str(folder / DATABASE), flags=flags, statementcachesize=CACHED_STATEMENTS)
+    database = _connect(str(folder / DATABASE), _WRITE, cache_kib=WRITER_CACHE_KIB)
     try:
-        _configure(connection, cache_kib=WRITER_CACHE_KIB)
-        mode = connection.pragma("journal_mode", "wal")
+        mode = database.pragma("journal_mode", "wal")
         if mode != "wal":
             raise StoreUnavailable(
                 f"The file system of {folder} does not support SQLite's write-ahead log (it offers {mode!r}); "
                 "put the data folder on a local disk."
             )
-        connection.execute(
+        database.execute(
             f"PRAGMA synchronous = FULL; PRAGMA journal_size_limit = {JOURNAL_SIZE_LIMIT};"
             f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA secure_delete = FAST"
         )
     except BaseException:
-        connection.close()
+        database.close()
         raise
-    return connection
+    return database
 
 
-def open_reader(folder: Path) -> apsw.Connection:
+def open_reader(folder: Path) -> Database:
     """Open a connection that only reads."""
-    connection = apsw.Connection(
-        str(folder / DATABASE), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=CACHED_STATEMENTS
-    )
-    _configure(connection, cache_kib=READER_CACHE_KIB)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
+    database = _connect(str(folder / DATABASE), apsw.SQLITE_OPEN_READONLY, cache_kib=READER_CACHE_KIB)
+    database.execute("PRAGMA query_only = ON")
+    return database

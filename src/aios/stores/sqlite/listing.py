@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 
-import apsw
 import msgspec
 from msgspec.structs import replace
 
 from aios.errors import ValidationFailed
 from aios.model import TERMINAL, Record, Task, TaskPage, TaskQuery, to_ms
+from aios.stores.sqlite.connections import Database
 from aios.stores.sqlite.records import TaskRow, decode_task
 from aios.stores.sqlite.statements import statement
 
@@ -47,7 +47,7 @@ class _Cursor(Record, frozen=True, kw_only=True, array_like=True):
 class _Way(NamedTuple):
     """One way into the finished tasks."""
 
-    index: str
+    hint: str
     where: str
     values: tuple[Any, ...]
 
@@ -157,13 +157,13 @@ class _Part(NamedTuple):
         return f"WHERE {' AND '.join(self.terms)}" if self.terms else ""
 
 
-def _finished_part(connection: apsw.Connection, query: TaskQuery) -> _Part:
+def _finished_part(database: Database, query: TaskQuery) -> _Part:
     terms, values = _conditions(query)
     only, bounds = _ended(query)
     best: tuple[int, _Way] | None = None
     for way in _narrow_ways(query):
-        sql = statement("narrowness").format(index=way.index, where=way.where, limit=NARROW_MAX + 1)
-        count = _one(connection, sql, way.values)
+        sql = statement("narrowness").format(index=way.hint, where=way.where, limit=NARROW_MAX + 1)
+        count = _one(database, sql, way.values)
         if count <= NARROW_MAX and (best is None or count < best[0]):
             best = (count, way)
     if best is None:
@@ -171,43 +171,43 @@ def _finished_part(connection: apsw.Connection, query: TaskQuery) -> _Part:
         return _Part(f"finished AS part {index}", [*terms, *only], [*values, *bounds], is_narrow=False)
     way = best[1]
     terms = [way.where, *terms, *only]
-    return _Part(f"finished AS part {way.index}", terms, [*way.values, *values, *bounds], is_narrow=True)
+    return _Part(f"finished AS part {way.hint}", terms, [*way.values, *values, *bounds], is_narrow=True)
 
 
-def _parts(connection: apsw.Connection, query: TaskQuery) -> list[_Part]:
+def _parts(database: Database, query: TaskQuery) -> list[_Part]:
     asked = set(query.statuses)
     parts: list[_Part] = []
     if not asked or asked & TERMINAL:
-        parts.append(_finished_part(connection, query))
+        parts.append(_finished_part(database, query))
     is_ended = query.only_ended or query.ended_after is not None or query.ended_before is not None
     if not is_ended and (not asked or asked - TERMINAL):
         parts.append(_Part("unfinished AS part", *_conditions(query), is_narrow=True))
     return parts
 
 
-def _one(connection: apsw.Connection, sql: str, values: Sequence[Any]) -> int:
-    return cast(tuple[int], connection.execute(sql, values).fetchone())[0]
+def _one(database: Database, sql: str, values: Sequence[Any]) -> int:
+    return cast(tuple[int], database.execute(sql, values).fetchone())[0]
 
 
-def _count(connection: apsw.Connection, part: _Part) -> tuple[int, bool]:
+def _count(database: Database, part: _Part) -> tuple[int, bool]:
     """Count what matches in a part; True beside an estimate."""
     if part.is_narrow:
         sql = statement("count").format(source=part.source, where=part.where)
-        return _one(connection, sql, part.values), False
-    everything = _one(connection, statement("count_finished"), ())
+        return _one(database, sql, part.values), False
+    everything = _one(database, statement("count_finished"), ())
     if not part.terms:
         return everything, False
     sql = statement("count_up_to").format(where=part.where, rows=COUNTED_ROWS_MAX, limit=EXACT_TOTAL_MAX + 1)
-    found = _one(connection, sql, part.values)
+    found = _one(database, sql, part.values)
     if found <= EXACT_TOTAL_MAX and everything <= COUNTED_ROWS_MAX:
         return found, False
     sql = statement("count_in_sample").format(where=part.where, rows=SAMPLED_ROWS)
-    matching = _one(connection, sql, part.values)
+    matching = _one(database, sql, part.values)
     return max(found, everything * matching // min(SAMPLED_ROWS, everything)), True
 
 
 def _page_rows(
-    connection: apsw.Connection, query: TaskQuery, parts: Sequence[_Part], cursor: _Cursor | None
+    database: Database, query: TaskQuery, parts: Sequence[_Part], cursor: _Cursor | None
 ) -> list[tuple[int, int | str, str]]:
     """Give row, sorted value and id of the tasks on the page, and of one more."""
     way, beyond = ("DESC", "<") if query.is_descending else ("ASC", ">")
@@ -226,7 +226,7 @@ def _page_rows(
         values += part.values if cursor is None else [*part.values, cursor.value, cursor.task_id]
     parts_sql = " UNION ALL ".join(pieces)
     sql = statement("page").format(parts=parts_sql, way=way, limit=wanted, offset=offset)
-    return cast(list[tuple[int, int | str, str]], connection.execute(sql, values).fetchall())
+    return cast(list[tuple[int, int | str, str]], database.execute(sql, values).fetchall())
 
 
 def _check(query: TaskQuery) -> None:
@@ -242,7 +242,7 @@ def _check(query: TaskQuery) -> None:
         )
 
 
-def tasks(connection: apsw.Connection, query: TaskQuery) -> TaskPage:
+def tasks(database: Database, query: TaskQuery) -> TaskPage:
     """Give a page of tasks.
 
     Raises:
@@ -250,16 +250,16 @@ def tasks(connection: apsw.Connection, query: TaskQuery) -> TaskPage:
     """
     _check(query)
     cursor = _read_cursor(query)
-    with connection:
-        parts = _parts(connection, query)
+    with database:
+        parts = _parts(database, query)
         if not parts:
             return TaskPage(tasks=[], total=0)
-        counts = [_count(connection, part) for part in parts]
-        rows = _page_rows(connection, query, parts, cursor)
+        counts = [_count(database, part) for part in parts]
+        rows = _page_rows(database, query, parts, cursor)
         page: list[Task] = []
         size = 0
         for row, _, _ in rows[: min(query.limit, PAGE_MAX)]:
-            found = cast(TaskRow, connection.execute(statement("task_summary"), (row,)).fetchone())
+            found = cast(TaskRow, database.execute(statement("task_summary"), (row,)).fetchone())
             size += len(found[2]) + len(found[4])
             if page and size > PAGE_BYTES_MAX:
                 break

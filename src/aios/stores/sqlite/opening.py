@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, cast
 
-import apsw
-
 from aios.errors import StoreUnavailable
-from aios.stores.sqlite.connections import DATABASE, DISK_ERRORS, open_memory, open_writer, unavailable
+from aios.stores.sqlite.connections import DATABASE, DISK_ERRORS, Database, open_memory, open_writer, unavailable
 from aios.stores.sqlite.folder import FolderLock, make_database_file, make_folder
 from aios.stores.sqlite.schema import migrate
 from aios.stores.sqlite.statements import statement
@@ -20,16 +18,16 @@ CHECKED_BYTES_MAX: Final = 256 * 1024 * 1024
 class Opened:
     """An open database, and the lock on its folder."""
 
-    def __init__(self, connection: apsw.Connection, lock: FolderLock | None, *, must_check: bool) -> None:
-        self.connection = connection
+    def __init__(self, database: Database, lock: FolderLock | None, *, must_check: bool) -> None:
+        self.database = database
         self.lock = lock
         self.must_check = must_check
         """It was not closed in good order and is too big to be checked at once."""
 
 
-def check(connection: apsw.Connection) -> str:
+def check(database: Database) -> str:
     """Give the first thing that is wrong with the database, or nothing."""
-    first = cast(tuple[str], connection.execute("PRAGMA quick_check(1)").fetchone())[0]
+    first = cast(tuple[str], database.execute("PRAGMA quick_check(1)").fetchone())[0]
     return "" if first == "ok" else first
 
 
@@ -40,16 +38,16 @@ def damaged(what: str) -> StoreUnavailable:
     )
 
 
-def mark_clean(connection: apsw.Connection, *, is_clean: bool) -> None:
+def mark_clean(database: Database, *, is_clean: bool) -> None:
     """Write down whether the database was closed in good order."""
-    connection.execute(statement("set_clean"), (int(is_clean),))
+    database.execute(statement("set_clean"), (int(is_clean),))
 
 
 def open_in_memory() -> Opened:
     """Open an empty database that is gone with the process."""
-    connection = open_memory()
-    migrate(connection)
-    return Opened(connection, None, must_check=False)
+    database = open_memory()
+    migrate(database)
+    return Opened(database, None, must_check=False)
 
 
 def open_folder(folder: Path) -> Opened:
@@ -66,11 +64,11 @@ def open_folder(folder: Path) -> Opened:
         raise StoreUnavailable(f"The data folder {folder} cannot be used: {error.strerror}.") from error
     try:
         make_database_file(folder)
-        connection = open_writer(folder)
+        database = open_writer(folder)
         try:
-            return Opened(connection, lock, must_check=_prepare(connection, folder))
+            return Opened(database, lock, must_check=_prepare(database, folder))
         except BaseException:
-            connection.close()
+            database.close()
             raise
     except OSError as error:
         lock.release()
@@ -83,16 +81,16 @@ def open_folder(folder: Path) -> Opened:
         raise
 
 
-def _prepare(connection: apsw.Connection, folder: Path) -> bool:
-    migrate(connection)
-    (is_clean,) = cast(tuple[int], connection.execute(statement("is_clean")).fetchone())
+def _prepare(database: Database, folder: Path) -> bool:
+    migrate(database)
+    (is_clean,) = cast(tuple[int], database.execute(statement("is_clean")).fetchone())
     must_check = False
     if not is_clean:
         if (folder / DATABASE).stat().st_size <= CHECKED_BYTES_MAX:
-            wrong = check(connection)
+            wrong = check(database)
             if wrong:
                 raise damaged(wrong)
         else:
             must_check = True
-    mark_clean(connection, is_clean=False)
+    mark_clean(database, is_clean=False)
     return must_check

@@ -11,7 +11,7 @@ import apsw
 
 from aios.errors import StoreUnavailable
 from aios.stores.sqlite.answers import Call, answer
-from aios.stores.sqlite.connections import DISK_ERRORS, unavailable
+from aios.stores.sqlite.connections import DISK_ERRORS, Database, unavailable
 
 R = TypeVar("R")
 
@@ -79,30 +79,30 @@ class Readers:
     keeps the write-ahead log from being cut back.
     """
 
-    def __init__(self, open_connection: Callable[[], apsw.Connection], *, threads: int = READERS) -> None:
+    def __init__(self, open_connection: Callable[[], Database], *, threads: int = READERS) -> None:
         self._open = open_connection
         self._threads = Threads(name="reader", threads=threads)
-        self._idle: SimpleQueue[apsw.Connection] = SimpleQueue()
+        self._idle: SimpleQueue[Database] = SimpleQueue()
         for _ in range(threads):
             self._idle.put(open_connection())
 
-    async def run(self, work: Callable[[apsw.Connection], R]) -> R:
+    async def run(self, work: Callable[[Database], R]) -> R:
         """Read in one of the threads, and give what came of it."""
         return await self._threads.run(lambda: self._lend(work))
 
-    def _lend(self, work: Callable[[apsw.Connection], R]) -> R:
-        connection = self._idle.get()
+    def _lend(self, work: Callable[[Database], R]) -> R:
+        database = self._idle.get()
         try:
-            return work(connection)
+            return work(database)
         except apsw.IOError:
             # What it has in its cache is not to be trusted. The new one is opened first, so that the log's index has a
             # holder at every moment.
             fresh = self._open()
-            connection.close(force=True)
-            connection = fresh
+            database.close(force=True)
+            database = fresh
             raise
         finally:
-            self._idle.put(connection)
+            self._idle.put(database)
 
     def close(self) -> None:
         """End the threads and let go of the connections."""

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-import apsw
-
 from aios.model import (
     Artifact,
     ArtifactId,
@@ -30,7 +28,7 @@ from aios.model import (
 from aios.store import Committed, Health, Seat
 from aios.stores.sqlite import listing, purging, reads
 from aios.stores.sqlite.blobs import Blobs, FolderBlobs, MemoryBlobs
-from aios.stores.sqlite.connections import open_reader, open_writer
+from aios.stores.sqlite.connections import Database, open_reader, open_writer
 from aios.stores.sqlite.opening import Opened, open_folder, open_in_memory
 from aios.stores.sqlite.readers import FILE_THREADS, Readers, Threads
 from aios.stores.sqlite.writer import Writer
@@ -66,10 +64,10 @@ class SqliteStore:
             blobs: Blobs = FolderBlobs(path / "blobs")
         else:
             opened = open_in_memory()
-            writer = Writer(open_connection=lambda: opened.connection, limits=limits, now=now)
+            writer = Writer(open_connection=lambda: opened.database, limits=limits, now=now)
             readers = None
             blobs = MemoryBlobs()
-        writer.start(opened.connection)
+        writer.start(opened.database)
         return cls(opened=opened, writer=writer, readers=readers, blobs=blobs, now=now)
 
     # Writing
@@ -87,7 +85,7 @@ class SqliteStore:
         await self._writer.write(lambda transaction: transaction.put_session(session))
 
     async def purge(self, ended_before: datetime, *, limit: int) -> int:
-        count, contents = await self._writer.write(
+        count, _ = await self._writer.write(
             lambda transaction: purging.purge(transaction, ended_before, limit, self._now())
         )
         return count
@@ -105,7 +103,7 @@ class SqliteStore:
 
     # Reading
 
-    async def _read(self, work: Callable[[apsw.Connection], R]) -> R:
+    async def _read(self, work: Callable[[Database], R]) -> R:
         return await (self._writer.read(work) if self._readers is None else self._readers.run(work))
 
     async def task(self, task_id: TaskId) -> Task:

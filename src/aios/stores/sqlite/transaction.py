@@ -10,7 +10,6 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
-import apsw
 from msgspec.structs import replace
 
 from aios.errors import Conflict, QueueFull, ValidationFailed
@@ -18,6 +17,7 @@ from aios.model import Artifact, Change, IdempotencyKey, Limits, Session, Status
 from aios.store import Committed, Seat
 from aios.stores.sqlite.batch import Batch
 from aios.stores.sqlite.cache import Cache
+from aios.stores.sqlite.connections import Database
 from aios.stores.sqlite.records import Known, TaskRow, decode_known
 from aios.stores.sqlite.slots import Slots, standing_of
 from aios.stores.sqlite.statements import statement
@@ -32,7 +32,7 @@ class Transaction:
     def __init__(
         self,
         *,
-        connection: apsw.Connection,
+        database: Database,
         cache: Cache,
         slots: Slots,
         limits: Limits,
@@ -40,7 +40,7 @@ class Transaction:
         now: datetime,
         next_row: int,
     ) -> None:
-        self.connection = connection
+        self.database = database
         self._cache = cache
         self._slots = slots
         self._limits = limits
@@ -76,7 +76,7 @@ class Transaction:
         return read if read is None else self.batch.touched.get(read.task.row, read)
 
     def _read(self, name: str, key: int | str) -> Known | None:
-        row = self.connection.execute(statement(name), (key,)).fetchone()
+        row = self.database.execute(statement(name), (key,)).fetchone()
         return None if row is None else decode_known(cast(TaskRow, row))
 
     def _fenced(self, task_id: TaskId, claim: int) -> Known | None:
@@ -186,7 +186,7 @@ class Transaction:
     def _made_before(self, principal: str, asked: IdempotencyKey) -> Task | None:
         noted = self.batch.keys.get((principal, asked.key))
         if noted is None:
-            found = self.connection.execute(statement("key"), (principal, asked.key)).fetchone()
+            found = self.database.execute(statement("key"), (principal, asked.key)).fetchone()
             if found is None:
                 return None
             digest, row, expires_at = cast(tuple[bytes, int, int | None], found)
@@ -210,7 +210,7 @@ class Transaction:
             if noted is not None:
                 owner = noted[0]
             else:
-                found = self.connection.execute(statement("artifact_owner"), (artifact.id,)).fetchone()
+                found = self.database.execute(statement("artifact_owner"), (artifact.id,)).fetchone()
                 owner = row if found is None else cast(int, found[0])
             if owner != row:
                 raise ValidationFailed(

@@ -23,7 +23,7 @@ from aios.store import Health, Seat
 from aios.stores.failpoints import failpoint
 from aios.stores.sqlite.answers import Call, answer
 from aios.stores.sqlite.cache import Cache
-from aios.stores.sqlite.connections import DISK_ERRORS, explain, unavailable
+from aios.stores.sqlite.connections import DISK_ERRORS, Database, explain, unavailable
 from aios.stores.sqlite.cutting import cut_log
 from aios.stores.sqlite.opening import mark_clean
 from aios.stores.sqlite.slots import Entry, Slots, Standing
@@ -51,7 +51,7 @@ class _Write(Call):
 class _Read(Call):
     __slots__ = ("work",)
 
-    def __init__(self, work: Callable[[apsw.Connection], Any]) -> None:
+    def __init__(self, work: Callable[[Database], Any]) -> None:
         super().__init__()
         self.work = work
 
@@ -70,13 +70,11 @@ _Item = _Write | _Read | _Wake | _Stop
 class Writer:
     """The writing thread and what it keeps in memory: slots and queue, and the tasks it wrote lately."""
 
-    def __init__(
-        self, *, open_connection: Callable[[], apsw.Connection], limits: Limits, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, *, open_connection: Callable[[], Database], limits: Limits, now: Callable[[], datetime]) -> None:
         self._open = open_connection
         self._limits = limits
         self._now = now
-        self._connection: apsw.Connection | None = None
+        self._database: Database | None = None
         self._slots = Slots(limits=limits)
         self._is_stale = True
         """Slots and counters no longer agree with the rows, and must be read again before the next write."""
@@ -90,10 +88,10 @@ class Writer:
         self.cache = Cache()
         self.health = _HEALTHY
 
-    def start(self, connection: apsw.Connection) -> None:
+    def start(self, database: Database) -> None:
         """Take over the connection that opening used, read what must be known, and begin."""
-        self._connection = connection
-        self._refresh(connection)
+        self._database = database
+        self._refresh(database)
         self._thread.start()
 
     # Asked from other threads
@@ -102,8 +100,8 @@ class Writer:
         """Make a write with others in one transaction, and give its answer when the disk has it."""
         return await self._ask(_Write(work))
 
-    async def read(self, work: Callable[[apsw.Connection], R]) -> R:
-        """Read on the writer's own connection, after all writes that were asked for before."""
+    async def read(self, work: Callable[[Database], R]) -> R:
+        """Read on the writer's own database, after all writes that were asked for before."""
         return await self._ask(_Read(work))
 
     async def _ask(self, call: _Write | _Read) -> Any:
@@ -139,7 +137,7 @@ class Writer:
         return counts
 
     def close(self) -> None:
-        """Write what waits, then end the thread and let go of the connection."""
+        """Write what waits, then end the thread and let go of the database."""
         self._is_closed = True
         self._inbox.put(_Stop())
         self._thread.join()
@@ -164,14 +162,14 @@ class Writer:
         self._let_go()
 
     def _let_go(self) -> None:
-        connection = self._connection
-        if connection is not None:
+        database = self._database
+        if database is not None:
             try:
-                mark_clean(connection, is_clean=True)
+                mark_clean(database, is_clean=True)
             except apsw.Error as error:
                 _log.warning("database not marked as closed", reason=str(error))
-            connection.close()
-            self._connection = None
+            database.close()
+            self._database = None
 
     def _gather(self) -> Iterator[_Item]:
         yield self._inbox.get()
@@ -203,11 +201,11 @@ class Writer:
             self._deliver(transaction)
 
     def _commit(self, calls: list[_Write]) -> Transaction:
-        connection = self._ready()
+        database = self._ready()
         failpoint("commit.before")
-        connection.execute("BEGIN IMMEDIATE")
+        database.execute("BEGIN IMMEDIATE")
         transaction = Transaction(
-            connection=connection,
+            database=database,
             cache=self.cache,
             slots=self._slots,
             limits=self._limits,
@@ -229,11 +227,11 @@ class Writer:
         finished.subtract(transaction.purged)
         changed = {name: count for name, count in finished.items() if count != self._finished[name]}
         transaction.batch.counted = changed
-        transaction.batch.flush(connection)
+        transaction.batch.flush(database)
         for task in transaction.grown:
-            cut_log(connection, task, limit=self._limits.max_events_per_task)
+            cut_log(database, task, limit=self._limits.max_events_per_task)
         failpoint("commit.inside")
-        connection.execute("COMMIT")
+        database.execute("COMMIT")
         self._is_stale = False
         self._finished = finished
         self._next_row = transaction.next_row
@@ -255,20 +253,20 @@ class Writer:
             seat.deliver(transaction.claimed, due)
 
     def _undo(self, error: Exception) -> None:
-        connection = self._connection
-        if connection is None:
+        database = self._database
+        if database is None:
             return
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            if database.in_transaction:
+                database.execute("ROLLBACK")
         except apsw.Error as failure:
             _log.error("rollback failed", reason=str(failure))
             error = failure
         if isinstance(error, apsw.IOError):
             # What the page cache holds after a failed write or sync is not to be trusted. The readers' connections stay open,
             # so that the log's index stays as it was before the failed commit.
-            connection.close(force=True)
-            self._connection = None
+            database.close(force=True)
+            self._database = None
 
     def _blame(self, calls: list[_Write], error: Exception) -> None:
         """Answer the one write that failed, or nobody, if it was a look at the queue that failed."""
@@ -289,31 +287,31 @@ class Writer:
             read.error = unavailable(error) if isinstance(error, DISK_ERRORS) else error
         answer((read,))
 
-    def _ready(self) -> apsw.Connection:
-        if self._connection is None:
-            self._connection = self._open()
+    def _ready(self) -> Database:
+        if self._database is None:
+            self._database = self._open()
         if self._is_stale:
-            self._refresh(self._connection)
-        return self._connection
+            self._refresh(self._database)
+        return self._database
 
-    def _refresh(self, connection: apsw.Connection) -> None:
-        self._slots.rebuild(_standings(connection))
-        self._finished = Counter(dict(cast(Iterator[tuple[str, int]], connection.execute(statement("counters")))))
-        (last_row,) = cast(tuple[int], connection.execute(statement("last_row")).fetchone())
+    def _refresh(self, database: Database) -> None:
+        self._slots.rebuild(_standings(database))
+        self._finished = Counter(dict(cast(Iterator[tuple[str, int]], database.execute(statement("counters")))))
+        (last_row,) = cast(tuple[int], database.execute(statement("last_row")).fetchone())
         self._next_row = max(self._next_row, last_row + 1)
         self._is_stale = False
 
 
-def _standings(connection: apsw.Connection) -> Iterator[Standing]:
+def _standings(database: Database) -> Iterator[Standing]:
     """Read what slots and queue must know of each unfinished task, and of each slot held by a finished one."""
     ranks = [-priority.rank for priority in sorted(Priority, key=lambda each: each.rank)]
-    for row in connection.execute(statement("queue")):
+    for row in database.execute(statement("queue")):
         number, task_id, adapter_id, priority, created_at, status, worker, run_at = cast(
             tuple[int, str, str, int, int, str, str | None, int | None], row
         )
         entry = Entry(ranks[priority], from_ms(created_at), task_id, number, adapter_id)
         yield Standing(entry, Status(status), worker, None if run_at is None else from_ms(run_at))
-    for row in connection.execute(statement("held")):
+    for row in database.execute(statement("held")):
         number, adapter_id, worker = cast(tuple[int, str, str], row)
         entry = Entry(0, from_ms(0), TaskId(""), number, adapter_id)
         yield Standing(entry, Status.COMPLETED, worker, None)
