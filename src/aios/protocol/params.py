@@ -33,7 +33,7 @@ Timestamp = Annotated[
     str, msgspec.Meta(description="RFC 3339 in UTC, to the millisecond", extra_json_schema={"format": "date-time"})
 ]
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=256, description="an opaque id")]
-Reason = Annotated[str, msgspec.Meta(max_length=2_000)]
+Reason = Annotated[str, msgspec.Meta(max_length=1_000)]
 CapabilityId = Annotated[
     str,
     # `$` alone would let a trailing newline through.

@@ -65,7 +65,8 @@ async def invoke(call: Call, params: CapabilityInvoke) -> Invoked:
     """Run a capability as a foreground task and answer with what came of it."""
     access.check_create(call.principal)
     options = params.options
-    if options.stream and call.connection.send is None:
+    send = call.connection.send
+    if options.stream and send is None:
         raise refuse(
             "/options/stream", "nothing can be sent before the answer here: ask with Accept: text/event-stream"
         )
@@ -78,19 +79,17 @@ async def invoke(call: Call, params: CapabilityInvoke) -> Invoked:
         default_timeout_ms=call.engine.limits.invoke_timeout_ms,
         idempotency_key=options.idempotency_key,
     )
-    task = await call.engine.create(order)
-    if options.stream:
-        return await stream.tell(call, task, outcome)
-    return await outcome(call, task)
+    if options.stream and send is not None:
+        return await stream.tell(call, await call.engine.create(order), send=send, outcome=_outcome)
+    return await _outcome(call, await call.engine.run(order, is_settled, WAIT_MAX_MS))
 
 
-async def outcome(call: Call, task: Task) -> Invoked:
-    """Wait for the end of an invocation, or for somebody to be needed, and say what came of it.
+async def _outcome(call: Call, task: Task) -> Invoked:
+    """Say what came of an invocation.
 
     Raises:
         AiosError: The task's own error; `UserCanceled`; `InputRequired` where it waits for someone, and goes on waiting.
     """
-    task = await call.engine.until(task.task_id, is_settled, WAIT_MAX_MS)
     if task.status is Status.COMPLETED:
         lasted = (task.ended_at or task.updated_at) - (task.started_at or task.spec.created_at)
         return Invoked(

@@ -13,6 +13,7 @@ from aios.errors import AiosError
 from aios.model import Event, EventKind, Status, Task
 from aios.protocol.capability import Invoked
 from aios.protocol.events import StreamChunk, StreamEnd, StreamProgress, StreamStart, message
+from aios.protocol.params import WAIT_MAX_MS
 from aios.service.call import Call
 from aios.service.connection import Send
 from aios.service.task import is_settled
@@ -43,7 +44,7 @@ _reported = msgspec.json.Decoder(_Reported).decode
 _piece = msgspec.json.Decoder(_Piece).decode
 
 
-async def tell(call: Call, task: Task, outcome: Callable[[Call, Task], Awaitable[Invoked]]) -> Invoked:
+async def tell(call: Call, task: Task, *, send: Send, outcome: Callable[[Call, Task], Awaitable[Invoked]]) -> Invoked:
     """Send start, chunks and progress as they come, then the end, and give the outcome for the answer.
 
     A chunk's index begins at 0 again with each attempt, which makes the chunks before void.
@@ -51,10 +52,9 @@ async def tell(call: Call, task: Task, outcome: Callable[[Call, Task], Awaitable
     Raises:
         AiosError: As `outcome`; the end told it too.
     """
-    send, stream_id = call.connection.send, new_id("stream", call.engine.clock.now())
-    if send is None:
-        return await outcome(call, task)
+    stream_id = new_id("stream", call.engine.clock.now())
     is_heard = await _tell_events(call, task, send, stream_id)
+    task = await call.engine.until(task.task_id, is_settled, WAIT_MAX_MS)
     try:
         result = await outcome(call, task)
     except AiosError as error:

@@ -50,15 +50,16 @@ async def create(call: Call, params: TaskCreate) -> TaskView:
     """Accept a task; answer at once if it is `async`, else when it has ended or waits for someone."""
     options = params.options
     access.check_create(call.principal, options.priority)
-    task = await call.engine.create(_order(call, params))
-    if options.is_async:
-        return TaskView(
-            task_id=task.task_id,
-            status=Status.PENDING,
-            created_at=wire_time(task.spec.created_at),
-            estimated_duration_ms=await call.engine.estimate(task.spec.capability_id),
-        )
-    return await _show(call, await call.engine.until(task.task_id, is_settled, options.wait_ms))
+    order = _order(call, params)
+    if not options.is_async:
+        return await _show(call, await call.engine.run(order, is_settled, options.wait_ms))
+    task = await call.engine.create(order)
+    return TaskView(
+        task_id=task.task_id,
+        status=Status.PENDING,
+        created_at=wire_time(task.spec.created_at),
+        estimated_duration_ms=await call.engine.estimate(task.spec.capability_id),
+    )
 
 
 @handles(TaskGet)
