@@ -190,8 +190,12 @@ class Context(Protocol):
         """Let pause and cancel take effect here."""
         ...
 
-    async def in_thread(self, call: Callable[[BlockingContext], Value]) -> Value:
-        """Run `call` in a thread of the attempt; it is given the blocking face of this context."""
+    async def in_thread(self, call: Callable[[BlockingContext], Value], *, is_last: bool = False) -> Value:
+        """Run `call` in a thread of the attempt; it is given the blocking face of this context.
+
+        `is_last` promises that its value is the capability's result and nothing follows: should the thread end while the task
+        is paused, its result is recorded at once, and applied at resume.
+        """
         ...
 
     def pausing(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> AbstractContextManager[None]:
