@@ -16,7 +16,7 @@ def status(
     task_id: TaskId, timestamp: str, *, status: Status, previous: Status, attempt: int, reason: str | None = None
 ) -> bytes:
     """Say that the task has moved along the table, or begins another attempt."""
-    data: JsonObject = {"task_id": task_id, "status": status.value, "previous_status": previous.value}
+    data: JsonObject = {"task_id": task_id, "status": status, "previous_status": previous}
     if reason:
         data["reason"] = reason
     data["attempt"] = attempt
@@ -55,7 +55,7 @@ def auth_required(task_id: TaskId, timestamp: str, request: AuthRequest) -> byte
     """Ask for a sign-in."""
     data: JsonObject = {
         "task_id": task_id,
-        "status": Status.AUTH_REQUIRED.value,
+        "status": Status.AUTH_REQUIRED,
         "auth_request": auth_request_to_wire(request),
         "timestamp": timestamp,
     }
