@@ -68,7 +68,7 @@ class _State(Record, frozen=True, kw_only=True):
 class Known:
     """A task as the writer knows it, with what the store alone cares for."""
 
-    __slots__ = ("awaits", "has_secret", "is_keyed", "moving_size", "size", "task")
+    __slots__ = ("awaits", "fixed", "has_secret", "is_keyed", "moving_size", "size", "task")
 
     def __init__(
         self,
@@ -79,6 +79,7 @@ class Known:
         has_secret: bool = False,
         size: int = 0,
         moving_size: int = 0,
+        fixed: tuple[Any, ...] = (),
     ) -> None:
         self.task = task
         self.awaits = awaits
@@ -88,6 +89,8 @@ class Known:
         """Bytes of what never changes: arguments, metadata; the cache goes by it."""
         self.moving_size = moving_size
         """Bytes of what moves: state and result."""
+        self.fixed = fixed
+        """The columns that never change, once they have been made."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -188,48 +191,44 @@ def decode_step(row: tuple[str, bytes, bytes, int, int]) -> Step:
     return Step(key=key, digest=digest, value=value, is_secret=bool(is_secret), is_timeout=bool(is_timeout))
 
 
-def due_at(task: Task) -> datetime | None:
+def due_at_ms(task: Task) -> int | None:
     """Say when something must happen to the task though nobody asks: it expires, its request or its attempt runs out."""
-    times = [
-        at
-        for at in (
-            task.spec.expires_at if task.status is Status.PENDING else None,
-            task.request.due_at if task.request is not None else None,
-            task.deadline_at,
-        )
-        if at is not None
-    ]
-    return min(times) if times else None
-
-
-def in_ms(instant: datetime | None) -> int | None:
-    """Give the column of an instant that may be missing."""
-    return None if instant is None else to_ms(instant)
+    due = task.deadline_at
+    if task.request is not None and task.request.due_at is not None and (due is None or task.request.due_at < due):
+        due = task.request.due_at
+    expires_at = task.spec.expires_at
+    if expires_at is not None and task.status is Status.PENDING and (due is None or expires_at < due):
+        due = expires_at
+    return None if due is None else to_ms(due)
 
 
 def unfinished_row(known: Known) -> tuple[Any, ...]:
     """Give the columns of `put_unfinished`."""
     task = known.task
-    spec = task.spec
     state = encode_state(task)
     known.moving_size = len(state)
+    if not known.fixed:
+        spec = task.spec
+        known.fixed = (
+            task.row,
+            task.task_id,
+            spec.principal,
+            spec.capability_id,
+            spec.adapter_id,
+            spec.session_id,
+            spec.parent_task_id,
+            spec.is_detached,
+            spec.priority.rank,
+            to_ms(spec.created_at),
+        )
     return (
-        task.row,
-        task.task_id,
-        spec.principal,
-        spec.capability_id,
-        spec.adapter_id,
-        spec.session_id,
-        spec.parent_task_id,
-        spec.is_detached,
-        spec.priority.rank,
-        to_ms(spec.created_at),
+        *known.fixed,
         to_ms(task.updated_at),
-        in_ms(task.started_at) or 0,
-        task.status.value,
+        0 if task.started_at is None else to_ms(task.started_at),
+        task.status,
         task.worker,
-        in_ms(task.run_at),
-        in_ms(due_at(task)),
+        None if task.run_at is None else to_ms(task.run_at),
+        due_at_ms(task),
         known.awaits,
         known.is_keyed,
         known.has_secret,
@@ -254,9 +253,9 @@ def finished_row(known: Known) -> tuple[Any, ...]:
         spec.priority.rank,
         to_ms(spec.created_at),
         to_ms(task.updated_at),
-        in_ms(task.started_at) or 0,
+        0 if task.started_at is None else to_ms(task.started_at),
         to_ms(task.ended_at or task.updated_at),
-        task.status.value,
+        task.status,
         task.stamp,
         state,
         result,

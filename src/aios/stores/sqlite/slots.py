@@ -12,13 +12,13 @@ from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-from aios.model import Limits, Priority, Status, Task
+from aios.model import TERMINAL, Limits, Status, Task
 from aios.rules.queueing import has_slot, may_enter
 
 GARBAGE_MIN: Final = 64
 """Entries of tasks that have left, below which a heap is not tidied."""
 
-_CLAIMABLE = frozenset({Status.PENDING, Status.WORKING})
+CLAIMABLE: Final = frozenset({Status.PENDING, Status.WORKING})
 
 
 class Entry(NamedTuple):
@@ -33,32 +33,12 @@ class Entry(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What slots and queue need to know of a task."""
+    """What slots and queue are told of a stored task when they start over."""
 
     entry: Entry
     status: Status
     worker: str | None
     run_at: datetime | None
-
-    @property
-    def is_claimable(self) -> bool:
-        """Whether it may be claimed when its `run_at` has come."""
-        return self.status in _CLAIMABLE and self.worker is None and self.run_at is not None
-
-
-def standing_of(task: Task) -> Standing:
-    """Say what slots and queue need to know of a task."""
-    spec = task.spec
-    entry = Entry(-spec.priority.rank, spec.created_at, task.task_id, task.row, spec.adapter_id)
-    return Standing(entry, task.status, task.worker, task.run_at)
-
-
-def rank_of(priority: int) -> int:
-    """Give an entry's rank from a stored priority."""
-    return -priority
-
-
-HIGHEST: Final = -Priority.URGENT.rank
 
 
 class Slots:
@@ -82,41 +62,58 @@ class Slots:
     def rebuild(self, standings: Iterable[Standing]) -> None:
         """Start over from all unfinished tasks and all held slots."""
         self.clear()
-        for standing in standings:
-            self.enter(standing)
+        for entry, status, worker, run_at in standings:
+            self._count(status, 1)
+            if worker is not None:
+                self._take(entry.adapter_id, worker, 1)
+            elif run_at is not None and status in CLAIMABLE:
+                self._queue(entry, run_at)
 
-    def enter(self, standing: Standing) -> None:
+    def enter(self, task: Task) -> None:
         """Count a task in as it now stands."""
-        entry, status, worker, run_at = standing
-        if not status.is_terminal:
-            self.unfinished[status] += 1
-            if status is Status.PENDING:
-                self.pending += 1
-        if worker is not None:
-            self._take(entry.adapter_id, worker, 1)
-        elif run_at is not None and status in _CLAIMABLE:
-            self._entries[entry.row] = entry
-            # Even what is due goes this way, so that one rule says what due means: `promote`.
-            heappush(self._later, (run_at, entry))
+        self._count(task.status, 1)
+        if task.worker is not None:
+            self._take(task.spec.adapter_id, task.worker, 1)
+        elif task.run_at is not None and task.status in CLAIMABLE:
+            spec = task.spec
+            entry = Entry(-spec.priority.rank, spec.created_at, task.task_id, task.row, spec.adapter_id)
+            self._queue(entry, task.run_at)
 
-    def leave(self, standing: Standing) -> None:
+    def leave(self, task: Task) -> None:
         """Count a task out as it stood before."""
-        entry, status, worker, _ = standing
-        if not status.is_terminal:
-            self.unfinished[status] -= 1
-            if status is Status.PENDING:
-                self.pending -= 1
-        if worker is not None:
-            self._take(entry.adapter_id, worker, -1)
+        self._count(task.status, -1)
+        if task.worker is not None:
+            self._take(task.spec.adapter_id, task.worker, -1)
         else:
-            self._entries.pop(entry.row, None)
+            self._entries.pop(task.row, None)
+
+    def move(self, before: Task, after: Task) -> None:
+        """Count a task as it now stands, and no longer as it stood."""
+        if before.status is not after.status or before.worker is not after.worker or before.run_at is not after.run_at:
+            self.leave(before)
+            self.enter(after)
+
+    def _count(self, status: Status, count: int) -> None:
+        if status not in TERMINAL:
+            self.unfinished[status] += count
+            if status is Status.PENDING:
+                self.pending += count
+
+    def _queue(self, entry: Entry, run_at: datetime) -> None:
+        self._entries[entry.row] = entry
+        # Even what is due goes this way, so that one place says what due means: `_promote`.
+        heappush(self._later, (run_at, entry))
 
     def _take(self, adapter_id: str, worker: str, count: int) -> None:
         self.running += count
-        for counter, name in ((self.of_adapter, adapter_id), (self.of_worker, worker)):
-            counter[name] += count
-            if not counter[name]:
-                del counter[name]
+        self.of_adapter[adapter_id] += count
+        self.of_worker[worker] += count
+        if count < 0:
+            # Names come and go; only those that run something are kept.
+            if not self.of_adapter[adapter_id]:
+                del self.of_adapter[adapter_id]
+            if not self.of_worker[worker]:
+                del self.of_worker[worker]
 
     def may_enter(self, task: Task, now: datetime, *, capacity: int, worker: str) -> bool:
         """Whether a new task is accepted; `capacity` is that of the seated worker, 0 where none is."""

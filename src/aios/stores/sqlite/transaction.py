@@ -19,7 +19,7 @@ from aios.stores.sqlite.batch import Batch
 from aios.stores.sqlite.cache import Cache
 from aios.stores.sqlite.connections import Database
 from aios.stores.sqlite.records import Known, TaskRow, decode_known
-from aios.stores.sqlite.slots import Slots, standing_of
+from aios.stores.sqlite.slots import CLAIMABLE, Slots
 from aios.stores.sqlite.statements import statement
 
 KEYS_KEPT: Final = timedelta(hours=24)
@@ -119,7 +119,7 @@ class Transaction:
             freed = replace(
                 freed, deadline_at=None, used_ms=min(max(task.spec.timeout_ms - rest, 0), task.spec.timeout_ms)
             )
-        if task.status in (Status.PENDING, Status.WORKING) and task.run_at is None and known.awaits is None:
+        if task.status in CLAIMABLE and task.run_at is None and known.awaits is None:
             # It was to go on in the slot that is now given back: nothing else would ever wake it.
             freed = replace(freed, run_at=self._now)
         self._note(known, freed, awaits=known.awaits, has_secret=known.has_secret)
@@ -257,16 +257,16 @@ class Transaction:
         if not is_new:
             task = replace(task, row=before.row, stamp=before.stamp + 1)
         if is_new:
-            self._slots.enter(standing_of(task))
-        elif (before.status, before.worker, before.run_at) != (task.status, task.worker, task.run_at):
-            self._slots.leave(standing_of(before))
-            self._slots.enter(standing_of(task))
+            self._slots.enter(task)
+        else:
+            self._slots.move(before, task)
         noted = Known(
             task,
             awaits=awaits,
             is_keyed=known.is_keyed,
             has_secret=has_secret,
             size=known.size,
+            fixed=known.fixed,
         )
         self.batch.touched[task.row] = noted
         self._by_id[task.task_id] = noted
@@ -297,8 +297,7 @@ class Transaction:
     def _give_back(self, known: Known) -> None:
         """Take back the slot of a finished task, whose row stays as it was written."""
         task = replace(known.task, worker=None)
-        self._slots.leave(standing_of(known.task))
-        self._slots.enter(standing_of(task))
+        self._slots.move(known.task, task)
         noted = Known(task, is_keyed=known.is_keyed, size=known.size)
         self.batch.touched[task.row] = noted
         self._by_id[task.task_id] = noted
