@@ -16,8 +16,8 @@ from aios.errors import CapabilityFailed, FileMissing, PermissionDenied, Platfor
 TERM_GRACE_S = 2.0
 """Between asking a group to end and making it end."""
 KILL_GRACE_S = 1.0
-"""What is left of a group after so long are zombies that nobody collects."""
-POLL_S = 0.02
+"""The system may need so long to take down what it was told to kill."""
+POLL_S = 0.05
 """How often to look whether a group is empty: the kernel tells of the end of a process, not of a group's."""
 READ_BYTES = 16 * 1024
 
@@ -180,7 +180,7 @@ class Program:
 
     async def _emptied(self, seconds: float) -> None:
         for _ in range(round(seconds / POLL_S)):
-            if not self._signal(0):
+            if not self._signal(0) or not _has_living(self._process.pid):
                 return
             await asyncio.sleep(POLL_S)
 
@@ -198,3 +198,26 @@ class Program:
             # All that is left of it runs as somebody else (a program with the setuid bit).
             return True
         return True
+
+
+def _has_living(group: int) -> bool:
+    """Say whether a process group has a member that is not a zombie: how soon those are collected is not in our hands.
+
+    Where the system does not tell, it is taken to have one.
+    """
+    try:
+        numbers = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return True
+    return not numbers or any(_is_living_member(number, group) for number in numbers)
+
+
+def _is_living_member(process: str, group: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            # The name of the program comes before, in parentheses, and may hold anything.
+            state, _, its_group, *_ = file.read().rpartition(b")")[2].split()
+    except (OSError, ValueError):
+        # It has just gone.
+        return False
+    return int(its_group) == group and state not in {b"Z", b"X"}

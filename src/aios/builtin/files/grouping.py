@@ -61,7 +61,7 @@ class Suspects:
 
     def names(self, number: int) -> list[int]:
         """Give all names that the walk found for a suspect."""
-        return [number, *self._aliases.get(number, ())]
+        return sorted((number, *self._aliases.get(number, ())), key=self._listing.path)
 
     def narrow(
         self, numbers: Iterable[int], digest: Callable[[int], bytes | None]

@@ -18,9 +18,9 @@ def parts_of_search(totals: JsonObject, findings: Findings, notes: Sequence[str]
     """Give the parts of the first report: text, data, a chart and the complete table."""
     groups = findings.shown()
     table, is_cut = findings.table()
-    data: JsonObject = {**totals, "groups_shown": len(groups), "notes": list(notes), "by_group": groups}
+    data: JsonObject = {"totals": dict(totals), "groups": groups, "notes": list(notes)}
     if len(groups) < findings.groups:
-        data["note"] = f"The {len(groups)} groups that waste most, of {findings.groups}; " + (
+        data["note"] = f"These are the {len(groups)} groups that waste most, of {findings.groups}; " + (
             "the table (text/csv) has more." if is_cut else "the table (text/csv) has all."
         )
     parts: list[JsonObject] = [
@@ -59,16 +59,17 @@ def notes_of_search(tally: Tally, findings: Findings, *, hard_links: int, change
             "are links out of the root and were not followed",
         ),
         *_some(
-            hard_links, "name is a hard link", "names are hard links", "to a file counted already; they take no space"
+            hard_links,
+            "name is a hard link to a file counted already and takes no space",
+            "names are hard links to files counted already and take no space",
         ),
         *_some(
             findings.linked_copies,
-            "copy is",
-            "copies are",
-            "not offered for removal: they have further names (hard links), so removing one frees nothing",
+            "copy has further names (hard links) and is not offered for removal, which would free nothing",
+            "copies have further names (hard links) and are not offered for removal, which would free nothing",
         ),
         *_more_choices(findings),
-        *_some(tally.special, "device, socket or pipe was", "devices, sockets and pipes were", "passed over"),
+        *_some(tally.special, "device, socket or pipe was passed over", "devices, sockets and pipes were passed over"),
     ]
 
 
@@ -145,9 +146,9 @@ def _examples(examples: Examples, one: str, many: str) -> Iterator[str]:
         yield f"{examples.count:,} files or folders {many}, first {_cell(examples.paths[0])}."
 
 
-def _some(count: int, one: str, many: str, what: str) -> Iterator[str]:
+def _some(count: int, one: str, many: str) -> Iterator[str]:
     if count:
-        yield f"{to_count(count, one, many)} {what}."
+        yield f"{to_count(count, one, many)}."
 
 
 def _more_choices(findings: Findings) -> Iterator[str]:
