@@ -25,8 +25,8 @@ class ScriptedAdapter:
         self._adapter_id = adapter_id
         self._scripts: dict[str, Script] = {}
         self._capabilities: dict[str, Capability] = {}
-        for id, script in (scripts or {}).items():
-            self.offer(id, script)
+        for capability_id, script in (scripts or {}).items():
+            self.offer(capability_id, script)
 
     @property
     def adapter_id(self) -> str:
