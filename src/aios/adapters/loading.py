@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -61,7 +62,7 @@ def load_installed() -> tuple[list[Adapter], dict[str, str]]:
 
 def _from_file(path: Path) -> ModuleType:
     path = path.resolve()
-    name = f"aios_adapter_{path.stem}_{abs(hash(path)):x}"
+    name = f"aios_adapter_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ValidationFailed(f"there is no file {path}")
