@@ -121,9 +121,6 @@ class DuplexConnection:
             reader.cancel()
             await asyncio.wait([reader])
         self._break("the client was closed")
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
 
     async def _ready(self) -> Channel:
         """The opened channel, initialized. Raises: DaemonUnreachable, AiosError."""
@@ -131,16 +128,17 @@ class DuplexConnection:
             if not self.is_open:
                 raise DaemonUnreachable(f"the connection to {self.target.url} is closed")
             if self._channel is None:
+                channel = await open_channel(self.target, ca_file=self._ca_file)
                 try:
-                    self._channel = await open_channel(self.target, ca_file=self._ca_file)
-                    self._reader = asyncio.create_task(self._read(self._channel))
-                    await self._initialize(self._channel)
-                except AnswerLost as error:
+                    self._reader = asyncio.create_task(self._read(channel))
+                    await self._initialize(channel)
+                except BaseException as error:
                     await self.close()
-                    raise DaemonUnreachable(error.detail) from error
-                except BaseException:
-                    await self.close()
+                    await channel.close()
+                    if isinstance(error, AnswerLost):
+                        raise DaemonUnreachable(error.detail) from error
                     raise
+                self._channel = channel
             return self._channel
 
     async def _initialize(self, channel: Channel) -> None:
@@ -192,6 +190,7 @@ class DuplexConnection:
             cause = str(error)
         finally:
             self._break(cause)
+            await channel.close()
 
     def _deliver(self, message: Envelope) -> None:
         if message.method is None:

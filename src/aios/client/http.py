@@ -154,7 +154,7 @@ class HttpStream:
     async def open(self, number: int) -> None:
         """Read up to the answer, which precedes the first event. Raises: AiosError."""
         async for frame in self._read():
-            if frame.event == "message":
+            if frame.event == "message" and frame.data:
                 self.answer = msgspec.json.decode(result_of(envelope(frame.data, self._where), number, self._where))
                 return
         raise AnswerLost(f"{self._where} closed a subscription before it was answered")
