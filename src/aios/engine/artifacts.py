@@ -142,7 +142,9 @@ class Artifacts:
         return replace(artifact, parts=parts, blobs=blobs)
 
     def _check_size(self, artifact: Artifact) -> None:
-        size = sum(each.size for each in artifact.blobs) + _inline(artifact.parts)
+        outside = {each.part for each in artifact.blobs}
+        inline = [part for number, part in enumerate(artifact.parts) if number not in outside]
+        size = sum(each.size for each in artifact.blobs) + _inline(inline)
         if size > self._limits.max_artifact_size:
             raise ValidationFailed(
                 f"Artifact {artifact.id} has {size} bytes; at most {self._limits.max_artifact_size} are kept "
