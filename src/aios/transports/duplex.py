@@ -55,6 +55,7 @@ class Duplex:
         self._room = asyncio.Semaphore(settings.max_in_flight)
         self._working: set[asyncio.Task[None]] = set()
         self._unsent = 0
+        self._grace_ms = GRACE_MS
         self.closing = asyncio.Event()
         """Nothing more is to be read, and no answer is to be waited for long."""
         self._connection = service.connect(principal, transport=transport, is_duplex=True, send=self.send)
@@ -89,6 +90,11 @@ class Duplex:
                 self._cut()
 
         return asyncio.get_running_loop().call_later(self._settings.handshake_timeout_ms / 1000, look)
+
+    def stop(self, grace_ms: int) -> None:
+        """Read nothing more, and give what is being worked on so long."""
+        self._grace_ms = grace_ms
+        self.closing.set()
 
     async def take(self, body: bytes) -> None:
         """Begin to work on a message; waits while too many are being worked on."""
@@ -149,11 +155,13 @@ class Duplex:
 
     async def _close(self) -> None:
         """Stop sending events, and after a while what is still being worked on. Tasks go on."""
-        await self._connection.close()
-        if self._working:
-            await asyncio.wait(set(self._working), timeout=GRACE_MS / 1000)
-        for task in self._working:
-            task.cancel()
+        try:
+            await self._connection.close()
+            if self._working:
+                await asyncio.wait(set(self._working), timeout=self._grace_ms / 1000)
+        finally:
+            for task in self._working:
+                task.cancel()
         if self._working:
             await asyncio.wait(set(self._working))
 

@@ -18,7 +18,6 @@ from aios.errors import AuthenticationRequired, InternalError, InvalidRequest, N
 from aios.service.call import Principal
 from aios.service.connection import Connection, Reply
 from aios.service.dispatcher import Service
-from aios.service.key import Keys
 from aios.service.subscriptions import Subscription
 from aios.transports.admission import Fields, Headers, Refused, credential, unauthorized
 from aios.transports.duplex import GRACE_MS
@@ -95,7 +94,6 @@ class HttpDoor:
 
     Args:
         service: Whom all calls go to.
-        keys: Who a credential is.
         max_streams: Event streams open at once; past it callers are told to come again, nobody is thrown out.
         unready: Why the daemon takes no requests now; None: it does.
         websocket: What takes a connection that changes to WebSocket.
@@ -105,13 +103,11 @@ class HttpDoor:
         self,
         *,
         service: Service,
-        keys: Keys,
         max_streams: int,
         unready: Callable[[], str | None],
         websocket: Callable[[Scope, Receive, Send], Awaitable[None]],
     ) -> None:
         self._service = service
-        self._keys = keys
         self._max_streams = max_streams
         self._unready = unready
         self._websocket = websocket
@@ -235,7 +231,7 @@ class HttpDoor:
     def authenticate(self, fields: Fields) -> Principal:
         """Say who asks. Raises: Refused, 401."""
         try:
-            return self._keys.authenticate(credential(fields))
+            return self._service.keys.authenticate(credential(fields))
         except AuthenticationRequired as error:
             raise unauthorized(error.detail) from error
 

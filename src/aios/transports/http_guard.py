@@ -80,6 +80,9 @@ class GuardedHttp(HttpToolsProtocol):
         self._unseen = 0
         """Bytes that went in since the parser last gave something out: part of a line that has no end yet."""
         self._deadline = math.inf
+        self._unsent = 0
+        """Bytes of an answer that the peer had not taken at the last sweep."""
+        self._stalled_since = 0.0
         self.on_lost: Callable[[], object] | None = None
         """Called when the connection goes away under an answer."""
 
@@ -249,22 +252,35 @@ class GuardedHttp(HttpToolsProtocol):
         return Refused(413, error)
 
     def sweep(self, now: float) -> None:
-        """Look at the deadline; called for every connection about once a second."""
+        """Look at the deadline, and whether the peer reads; called for every connection about once a second."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent and not self._is_cut:
+            self._watch_reading(unsent, now)
+            return
+        self._unsent = 0
         if now < self._deadline:
             return
-        self._deadline = now + LINGER_MS / 1000
-        if self._is_cut or self.transport.is_closing() or self.transport.get_write_buffer_size():
+        if self._is_cut or self.transport.is_closing():
             self.transport.abort()
         elif not self._in_message:
             self.transport.close()
-        elif not self._is_busy:
+        elif not (self._is_busy and self._in_head):
             self._request.refused = Refused(408, InvalidRequest("the rest of the request did not come in time"))
-            self._cut()
-        elif not self._in_head:
-            # The door waits for the body; this ends its wait.
-            self._request.refused = Refused(408, InvalidRequest("the rest of the request did not come in time"))
-            self.cycle.keep_alive = False
-            self.cycle.message_event.set()
+            self._deadline = now + LINGER_MS / 1000
+            if self._is_busy:
+                # The door waits for the body; this ends its wait.
+                self.cycle.keep_alive = False
+                self.cycle.message_event.set()
+            else:
+                self._cut()
+
+    def _watch_reading(self, unsent: int, now: float) -> None:
+        """Cut a peer off that takes nothing of its answer; a slow one is borne with as long as it takes something."""
+        if not 0 < self._unsent <= unsent:
+            self._stalled_since = now
+        self._unsent = unsent
+        if now - self._stalled_since > self._gate.write_timeout_ms / 1000:
+            self.transport.abort()
 
     @property
     def is_stalled(self) -> bool:
@@ -272,7 +288,7 @@ class GuardedHttp(HttpToolsProtocol):
         return self.flow.write_paused
 
     async def drain(self) -> None:
-        """Wait until the peer has read; cut it off when it takes too long.
+        """Wait until the peer has read nearly all; cut it off when that takes too long.
 
         Raises:
             ConnectionResetError: The connection is no more.

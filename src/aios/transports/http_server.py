@@ -93,6 +93,11 @@ class HttpServer:
         """How many have been answered."""
         return self._gate.state.total_requests
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether nobody is taken in any more."""
+        return self._door.is_draining
+
     async def start(self) -> None:
         """Begin to accept."""
         loop = asyncio.get_running_loop()
@@ -103,6 +108,11 @@ class HttpServer:
             accept, sock=self._listener, backlog=BACKLOG, ssl=self._tls, ssl_handshake_timeout=timeout
         )
         self._sweeper = loop.create_task(self._sweep(), name="http sweeper")
+
+    async def wait_for_change(self) -> None:
+        """Wait until a connection is lost."""
+        self._gate.changed.clear()
+        await self._gate.changed.wait()
 
     async def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -137,8 +147,7 @@ class HttpServer:
         try:
             async with asyncio.timeout(grace_ms / 1000):
                 while self._gate.state.connections:
-                    self._gate.changed.clear()
-                    await self._gate.changed.wait()
+                    await self.wait_for_change()
         except TimeoutError:
             for connection in list(self._gate.state.connections):
                 connection.transport.abort()

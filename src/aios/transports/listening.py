@@ -36,13 +36,18 @@ def tls_context(tls: TlsSection) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
+    load_certificate(context, tls)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, tls: TlsSection) -> None:
+    """Read the certificate into the context, for connections to come. Raises: ValidationFailed."""
     try:
         context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:
         raise ValidationFailed(
             f"the certificate {tls.certificate} with key {tls.key} cannot be used: {error}"
         ) from error
-    return context
 
 
 async def listen_tcp(host: str, port: int, *, door: str, tls: TlsSection) -> socket.socket:

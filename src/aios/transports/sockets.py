@@ -16,7 +16,6 @@ from aios.errors import ParseError
 from aios.protocol.framing import LineReader
 from aios.service.call import Principal
 from aios.service.dispatcher import Service
-from aios.service.key import Keys
 from aios.transports.duplex import Duplex, peer_principal
 from aios.transports.listening import BACKLOG, TLS_HANDSHAKE_TIMEOUT_MS, peer_uid, unlink_own
 
@@ -27,24 +26,18 @@ _log = structlog.get_logger("aios.doors")
 
 
 class LineDoor:
-    """Listens on one socket, Unix or TCP.
-
-    Args:
-        keys: Who a peer on a Unix socket is; on TCP `aios/initialize` brings the credential.
-    """
+    """Listens on one socket: Unix, where the peer is known by its uid, or TCP, where `aios/initialize` brings the credential."""
 
     def __init__(
         self,
         listener: socket.socket,
         *,
         service: Service,
-        keys: Keys,
         settings: DuplexSection,
         max_message_size: int,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.service = service
-        self.keys = keys
         self.settings = settings
         self.max_message_size = max_message_size
         self.is_unix = listener.family == socket.AF_UNIX
@@ -87,11 +80,11 @@ class LineDoor:
         if self._path is not None:
             unlink_own(self._path, self._inode)
 
-    async def stop(self) -> None:
-        """Close what is open, after the answers that are being made."""
+    async def stop(self, grace_ms: int) -> None:
+        """Close what is open, after the answers that are being made, if they do not take longer."""
         self.stop_accepting()
         for connection in list(self.connections):
-            connection.stop()
+            connection.stop(grace_ms)
         await asyncio.gather(*(connection.ended() for connection in list(self.connections)))
 
 
@@ -111,6 +104,7 @@ class LineConnection(asyncio.Protocol):
         self._is_ended = False
         self._is_lost = False
         self._is_reading = True
+        self._patience: asyncio.TimerHandle | None = None
         self._run: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -134,7 +128,7 @@ class LineConnection(asyncio.Protocol):
     def _principal(self) -> Principal | None:
         if not self._door.is_unix:
             return None
-        return peer_principal(self._door.keys, peer_uid(self._transport.get_extra_info("socket")))
+        return peer_principal(self._door.service.keys, peer_uid(self._transport.get_extra_info("socket")))
 
     def data_received(self, data: bytes) -> None:
         """Keep what arrived, up to a bound."""
@@ -151,24 +145,27 @@ class LineConnection(asyncio.Protocol):
         self._arrived.set()
         return self._transport.get_extra_info("ssl_object") is None
 
-    def stop(self) -> None:
+    def stop(self, grace_ms: int) -> None:
         """Read nothing more."""
         if self._run is not None:
-            self._duplex.closing.set()
+            self._duplex.stop(grace_ms)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is there any more; what has arrived is still carried out."""
         self._is_lost = self._is_ended = True
-        self._writable.set()
+        self.resume_writing()
         self._arrived.set()
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """The peer reads more slowly than we write; it has so long to catch up."""
         self._writable.clear()
+        self._patience = self._loop.call_later(self._door.settings.write_timeout_ms / 1000, self._transport.abort)
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
         self._writable.set()
+        if self._patience is not None:
+            self._patience.cancel()
 
     async def ended(self) -> None:
         """Wait until all is over."""
@@ -176,13 +173,9 @@ class LineConnection(asyncio.Protocol):
             await asyncio.wait({self._run})
 
     async def _write(self, body: bytes) -> None:
-        if not self._writable.is_set():
-            try:
-                async with asyncio.timeout(self._door.settings.write_timeout_ms / 1000):
-                    await self._writable.wait()
-            except TimeoutError:
-                self._transport.abort()
-                raise ConnectionResetError("the peer reads nothing") from None
+        # Looked at again each time: of all that waited only the first may find room.
+        while not self._writable.is_set():
+            await self._writable.wait()
         if self._is_lost or self._transport.is_closing():
             raise ConnectionResetError("the peer is gone")
         self._transport.write(body + b"\n")
@@ -195,9 +188,6 @@ class LineConnection(asyncio.Protocol):
         finally:
             self._door.connections.discard(self)
             self._transport.close()
-            if self._transport.get_write_buffer_size():
-                # What it does not read would keep the connection for ever.
-                self._loop.call_later(self._door.settings.write_timeout_ms / 1000, self._transport.abort)
 
     async def _read(self) -> None:
         reader = LineReader(max_bytes=self._door.max_message_size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -39,21 +40,18 @@ class _Thread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._orders: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
-        self._is_ordered = threading.Semaphore(0)
+        self._orders: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]]] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     async def call(self, order: Callable[[], Any]) -> Any:
         """Call it there and give what it gives."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._orders.append((order, future))
-        self._is_ordered.release()
+        self._orders.put((order, future))
         return await future
 
     def _run(self) -> None:
         while True:
-            self._is_ordered.acquire()
-            order, future = self._orders.pop(0)
+            order, future = self._orders.get()
             outcome: Any = None
             failure: OSError | None = None
             try:
@@ -117,10 +115,10 @@ class StdioDoor:
         )
         await self._duplex.serve(self._read, awaits_handshake=False)
 
-    def stop(self) -> None:
+    def stop(self, grace_ms: int = 0) -> None:
         """Read nothing more."""
         if self._duplex is not None:
-            self._duplex.closing.set()
+            self._duplex.stop(grace_ms)
 
     async def _read(self) -> None:
         inbox = _Thread("stdio reader")

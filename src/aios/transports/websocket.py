@@ -17,7 +17,6 @@ from aios.config import DuplexSection
 from aios.errors import AuthenticationRequired, NotFound, ResourceBusy
 from aios.service.call import Principal
 from aios.service.dispatcher import Service
-from aios.service.key import Keys
 from aios.transports.admission import Refused, credential, unauthorized
 from aios.transports.duplex import Duplex
 from aios.transports.http_guard import RETRY_AFTER, Gate, answer_of
@@ -40,10 +39,22 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
     def __init__(self, *, config: Config, server_state: ServerState, app_state: dict[str, Any], gate: Gate) -> None:
         super().__init__(config, server_state, app_state)
         self._gate = gate
+        self._patience: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.resume_writing()
         self._gate.changed.set()
+
+    def pause_writing(self) -> None:
+        """Give a peer that reads too slowly so long to catch up."""
+        super().pause_writing()
+        self._patience = self.loop.call_later(self._gate.write_timeout_ms / 1000, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._patience is not None:
+            self._patience.cancel()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -74,15 +85,6 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
     def sweep(self, now: float) -> None:
         """Nothing to do: it has its own ping and the door's deadline for the handshake."""
 
-    async def drain(self, timeout_ms: int) -> None:
-        """Wait until the peer has read; cut it off when it takes too long. Raises: ConnectionResetError."""
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self.writable.wait()
-        except TimeoutError:
-            self.transport.abort()
-            raise ConnectionResetError("the peer reads nothing") from None
-
 
 class WebSocketDoor:
     """The application that takes a connection which changes to WebSocket.
@@ -91,11 +93,8 @@ class WebSocketDoor:
         is_draining: Whether the daemon stops and takes nobody in.
     """
 
-    def __init__(
-        self, *, service: Service, keys: Keys, settings: DuplexSection, is_draining: Callable[[], bool]
-    ) -> None:
+    def __init__(self, *, service: Service, settings: DuplexSection, is_draining: Callable[[], bool]) -> None:
         self._service = service
-        self._keys = keys
         self._settings = settings
         self._is_draining = is_draining
         self.connections = 0
@@ -126,14 +125,15 @@ class WebSocketDoor:
         presented = credential(dict(scope["headers"]))
         try:
             # Without the header the handshake brings it: a browser's WebSocket cannot set one.
-            return None if presented is None else self._keys.authenticate(presented)
+            return None if presented is None else self._service.keys.authenticate(presented)
         except AuthenticationRequired as error:
             raise unauthorized(error.detail) from error
 
     async def _serve(self, wire: GuardedWebSocket, principal: Principal | None, receive: Receive, send: Send) -> None:
         async def write(body: bytes) -> None:
-            if not wire.writable.is_set():
-                await wire.drain(self._settings.write_timeout_ms)
+            # Looked at again each time: of all that waited only the first may find room.
+            while not wire.writable.is_set():
+                await wire.writable.wait()
             await send({"type": "websocket.send", "text": body.decode()})
 
         async def read() -> None:
