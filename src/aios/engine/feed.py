@@ -43,8 +43,9 @@ class _Tail:
         self.task_id = task_id
         self.followers = 0
         self.task: Task | None = None
-        self.events: deque[Event] = deque(maxlen=TAIL_EVENTS)
+        self.events: deque[Event] = deque()
         """The newest events, without a hole."""
+        self.bytes = 0
         self.waiting: set[asyncio.Future[None]] = set()
         self.reads: dict[tuple[int, Kinds], asyncio.Future[tuple[int, EventPage]]] = {}
         self.loading: asyncio.Future[None] | None = None
@@ -60,8 +61,16 @@ class _Tail:
         if not events or (last is not None and events[-1].number <= last):
             return
         if last is not None and events[0].number != last + 1:
-            self.events.clear()
+            self.clear()
         self.events.extend(events)
+        self.bytes += sum(map(_size, events))
+        while len(self.events) > TAIL_EVENTS:
+            self.bytes -= _size(self.events.popleft())
+
+    def clear(self) -> None:
+        """Keep nothing; it is read from the store."""
+        self.events.clear()
+        self.bytes = 0
 
     def page(self, after: int, end: int) -> EventPage | None:
         """Give what follows `after`, if it is here."""
@@ -92,9 +101,9 @@ class Feed:
         if tail is None:
             return
         tail.know(change.task)
-        self._bytes -= _size(tail)
+        before = tail.bytes
         tail.append(change.events)
-        self._bytes += _size(tail)
+        self._bytes += tail.bytes - before
         if self._bytes > TAILS_BYTES_MAX:
             self._empty_tails()
         tail.wake()
@@ -176,7 +185,7 @@ class Feed:
         finally:
             tail.followers -= 1
             if not tail.followers:
-                self._bytes -= _size(tail)
+                self._bytes -= tail.bytes
                 del self._tails[task_id]
 
     async def _grown(self, tail: _Tail, has_news: Callable[[], bool]) -> None:
@@ -225,8 +234,8 @@ class Feed:
 
     def _empty_tails(self) -> None:
         for tail in self._tails.values():
-            self._bytes -= _size(tail)
-            tail.events.clear()
+            self._bytes -= tail.bytes
+            tail.clear()
             if self._bytes <= TAILS_BYTES_MAX // 2:
                 return
 
@@ -238,8 +247,8 @@ def _shared(coroutine: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
     return started
 
 
-def _size(tail: _Tail) -> int:
-    return sum(len(each.data) + EVENT_BYTES for each in tail.events)
+def _size(event: Event) -> int:
+    return len(event.data) + EVENT_BYTES
 
 
 def _is_wanted(event: Event, kinds: Kinds, task: Task) -> bool:

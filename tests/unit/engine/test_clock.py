@@ -120,5 +120,5 @@ def test_ids_sort_by_time_and_are_not_guessed() -> None:
     assert sorted(ids) == ids
     many = {new_id("art", START) for _ in range(1_000)}
     assert len(many) == 1_000
-    assert {len(each) for each in many} == {len("art-") + 26}
-    assert len(new_id("sess", START, random_bits=130)) == len("sess-") + 36
+    assert {len(each) for each in many} == {len("art-") + 12 + 20}
+    assert len(new_id("sess", START, random_bits=128)) == len("sess-") + 12 + 32
