@@ -142,10 +142,10 @@ class Desk:
     async def complete(self, task: Task, result: Any = None) -> Task:
         return await self.engine.record(task, Complete({"done": True} if result is None else result))
 
-    async def waiting(self, principal: Principal = OWNER, **question: Any) -> Task:
+    async def waiting(self, principal: Principal = OWNER) -> Task:
         """Create a task and let it put a question."""
         task = await self.started(principal)
-        request = InputRequest(step="ask:1", **{"prompt": "Which one?", "options": ["a", "b"], **question})
+        request = InputRequest(step="ask:1", prompt="Which one?", options=["a", "b"])
         return await self.engine.record(task, Ask(request))
 
     async def read(self, subscription: Subscription | None, pages: int | None = None) -> list[Event | Snapshot]:
