@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from aios.model import Artifact, Event, Session, Step, Task, to_ms
@@ -30,7 +31,7 @@ def execute_rows(database: Database, name: str, rows: Sequence[Sequence[Any]]) -
     while left:
         size = min(ROWS_MAX, 1 << (left.bit_length() - 1))
         piece = rows[start : start + size]
-        database.execute(repeated(name, size), [value for row in piece for value in row])
+        database.execute(repeated(name, size), list(chain.from_iterable(piece)))
         start += size
         left -= size
 

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from typing import cast
 
-from aios.model import Task
 from aios.stores.sqlite.connections import Database
 from aios.stores.sqlite.statements import statement
 
 
-def cut_log(database: Database, task: Task, *, limit: int) -> None:
+def cut_log(database: Database, row: int, version: int, *, limit: int) -> None:
     """Cut a task's log if it holds more than `limit` events, a tenth of it at once so that it happens seldom."""
-    found = database.execute(statement("cut_of"), (task.row,)).fetchone()
+    found = database.execute(statement("cut_of"), (row,)).fetchone()
     gone, last_number, retry_at = cast(tuple[int, int, int], (0, 0, 0) if found is None else found)
-    excess = task.version - gone - limit
-    if excess <= 0 or task.version < retry_at:
+    excess = version - gone - limit
+    if excess <= 0 or version < retry_at:
         return
     at_once = max(1, limit // 10)
     wanted = excess + at_once
-    numbers = [cast(int, number) for (number,) in database.execute(statement("cut_numbers"), (task.row, wanted))]
+    numbers = [cast(int, number) for (number,) in database.execute(statement("cut_numbers"), (row, wanted))]
     if numbers:
         last_number = numbers[-1]
-        database.execute(statement("cut_events"), (task.row, last_number))
-    retry_at = 0 if len(numbers) == wanted else task.version + at_once
-    database.execute(statement("put_cut"), (task.row, gone + len(numbers), last_number, retry_at))
+        database.execute(statement("cut_events"), (row, last_number))
+    retry_at = 0 if len(numbers) == wanted else version + at_once
+    database.execute(statement("put_cut"), (row, gone + len(numbers), last_number, retry_at))

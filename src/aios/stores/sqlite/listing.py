@@ -106,14 +106,14 @@ def _conditions(query: TaskQuery) -> tuple[list[str], list[Any]]:
 
 
 def _ended(query: TaskQuery) -> tuple[list[str], list[Any]]:
-    """Give the conditions that hold for finished tasks alone."""
+    """Give the conditions that hold for finished tasks alone, which were updated last when they ended."""
     terms: list[str] = []
     values: list[Any] = []
     if query.ended_after is not None:
-        terms.append("ended_at >= ?")
+        terms.append("updated_at >= ?")
         values.append(to_ms(query.ended_after))
     if query.ended_before is not None:
-        terms.append("ended_at <= ?")
+        terms.append("updated_at <= ?")
         values.append(to_ms(query.ended_before))
     return terms, values
 
@@ -137,7 +137,7 @@ def _narrow_ways(query: TaskQuery) -> list[_Way]:
         ways.append(_Way("INDEXED BY finished_by_capability", "capability_id >= ? AND capability_id <= ?", values))
     terms, ended = _ended(query)
     if terms:
-        ways.append(_Way("INDEXED BY finished_by_ended_at", " AND ".join(terms), tuple(ended)))
+        ways.append(_Way("INDEXED BY finished_by_updated_at", " AND ".join(terms), tuple(ended)))
     if query.statuses:
         names = sorted({status.value for status in query.statuses})
         ways.append(_Way("INDEXED BY finished_by_status", f"status IN ({_marks(len(names))})", tuple(names)))

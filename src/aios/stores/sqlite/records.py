@@ -65,32 +65,19 @@ class _State(Record, frozen=True, kw_only=True):
     used_ms: int = 0
 
 
-class Known:
+class Known(msgspec.Struct, gc=False):
     """A task as the writer knows it, with what the store alone cares for."""
 
-    __slots__ = ("awaits", "fixed", "has_secret", "is_keyed", "moving_size", "size", "task")
-
-    def __init__(
-        self,
-        task: Task,
-        *,
-        awaits: TaskId | None = None,
-        is_keyed: bool = False,
-        has_secret: bool = False,
-        size: int = 0,
-        moving_size: int = 0,
-        fixed: tuple[Any, ...] = (),
-    ) -> None:
-        self.task = task
-        self.awaits = awaits
-        self.is_keyed = is_keyed
-        self.has_secret = has_secret
-        self.size = size
-        """Bytes of what never changes: arguments, metadata; the cache goes by it."""
-        self.moving_size = moving_size
-        """Bytes of what moves: state and result."""
-        self.fixed = fixed
-        """The columns that never change, once they have been made."""
+    task: Task
+    awaits: TaskId | None = None
+    is_keyed: bool = False
+    has_secret: bool = False
+    size: int = 0
+    """Bytes of what never changes: arguments, metadata; the cache goes by it."""
+    fixed: tuple[Any, ...] = ()
+    """The columns that never change, once they have been made."""
+    moving_size: int = 0
+    """Bytes of what moves: state and result."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -252,9 +239,8 @@ def finished_row(known: Known) -> tuple[Any, ...]:
         spec.session_id,
         spec.priority.rank,
         to_ms(spec.created_at),
-        to_ms(task.updated_at),
-        0 if task.started_at is None else to_ms(task.started_at),
         to_ms(task.ended_at or task.updated_at),
+        0 if task.started_at is None else to_ms(task.started_at),
         task.status,
         task.stamp,
         state,

@@ -18,7 +18,10 @@ from aios.rules.queueing import has_slot, may_enter
 GARBAGE_MIN: Final = 64
 """Entries of tasks that have left, below which a heap is not tidied."""
 
-CLAIMABLE: Final = frozenset({Status.PENDING, Status.WORKING})
+CLAIMABLE: Final = (Status.PENDING, Status.WORKING)
+
+_TERMINAL: Final = tuple(TERMINAL)
+"""A tuple, because looking into a set calls the enumeration's own hash."""
 
 
 class Entry(NamedTuple):
@@ -94,7 +97,7 @@ class Slots:
             self.enter(after)
 
     def _count(self, status: Status, count: int) -> None:
-        if status not in TERMINAL:
+        if status not in _TERMINAL:
             self.unfinished[status] += count
             if status is Status.PENDING:
                 self.pending += count

@@ -56,8 +56,8 @@ class Transaction:
         self.ended: list[Status] = []
         self.purged: Counter[str] = Counter()
         self.purged_rows: list[int] = []
-        self.grown: list[Task] = []
-        """Tasks whose log is longer than it may be."""
+        self.grown: dict[int, int] = {}
+        """Versions of the tasks whose log is longer than it may be."""
 
     # What is there
 
@@ -102,7 +102,7 @@ class Transaction:
                 f"Task {now.task_id} has moved on to version {now.version} and claim {now.claim}.", task_id=now.task_id
             )
         self._check_artifacts(now.row, change.artifacts)
-        return Committed(task=self._write(known, change).task)
+        return Committed(task=self._write(known, change, change.task).task)
 
     def release(self, task_id: TaskId, claim: int) -> None:
         """Note that a slot is given back."""
@@ -152,7 +152,7 @@ class Transaction:
                 self._slots.set_aside(row)
                 self.unclaimable.append((known.task, error))
                 continue
-            written = self._write(known, change)
+            written = self._write(known, change, change.task)
             if written.task.worker is None:
                 self._slots.set_aside(row)
             self.claimed.append(replace(change, task=written.task))
@@ -181,7 +181,7 @@ class Transaction:
         tags = given.spec.metadata.get("tags")
         if isinstance(tags, list):
             self.batch.tags += [(tag, row) for tag in cast(list[Any], tags) if isinstance(tag, str)]
-        return Committed(task=self._write(known, replace(change, task=task), is_new=True).task)
+        return Committed(task=self._write(known, change, task, is_new=True).task)
 
     def _made_before(self, principal: str, asked: IdempotencyKey) -> Task | None:
         noted = self.batch.keys.get((principal, asked.key))
@@ -218,9 +218,8 @@ class Transaction:
                     errors=[{"path": "/artifact/id", "message": "belongs to another task"}],
                 )
 
-    def _write(self, known: Known, change: Change, *, is_new: bool = False) -> Known:
-        """Note all of a change that was found good."""
-        task = change.task
+    def _write(self, known: Known, change: Change, task: Task, *, is_new: bool = False) -> Known:
+        """Note all of a change that was found good, and that gives this task."""
         row = task.row
         awaits = known.awaits if task.worker is None else None
         if change.awaits is not None:
@@ -231,7 +230,7 @@ class Transaction:
         if change.events:
             self.batch.add_events(row, change.events)
             if task.version > self._limits.max_events_per_task:
-                self.grown.append(task)
+                self.grown[row] = task.version
         has_secret = known.has_secret
         if change.steps:
             self.batch.add_steps(row, change.steps)
@@ -239,7 +238,7 @@ class Transaction:
         for artifact in change.artifacts:
             self.batch.artifacts[artifact.id] = (row, artifact)
         written = self._note(known, task, is_new=is_new, awaits=awaits, has_secret=has_secret)
-        if task.status.is_terminal and not (known.task.status.is_terminal and not is_new):
+        if task.status.is_terminal and (is_new or not known.task.status.is_terminal):
             self._end(written)
         return written
 
@@ -254,20 +253,12 @@ class Transaction:
     ) -> Known:
         """Note a task's moving part, and count it where it stands now."""
         before = known.task
-        if not is_new:
-            task = replace(task, row=before.row, stamp=before.stamp + 1)
         if is_new:
             self._slots.enter(task)
         else:
+            task = replace(task, row=before.row, stamp=before.stamp + 1)
             self._slots.move(before, task)
-        noted = Known(
-            task,
-            awaits=awaits,
-            is_keyed=known.is_keyed,
-            has_secret=has_secret,
-            size=known.size,
-            fixed=known.fixed,
-        )
+        noted = Known(task, awaits, known.is_keyed, has_secret, known.size, known.fixed)
         self.batch.touched[task.row] = noted
         self._by_id[task.task_id] = noted
         if task.status.is_terminal:

@@ -228,8 +228,8 @@ class Writer:
         changed = {name: count for name, count in finished.items() if count != self._finished[name]}
         transaction.batch.counted = changed
         transaction.batch.flush(database)
-        for task in transaction.grown:
-            cut_log(database, task, limit=self._limits.max_events_per_task)
+        for row, version in transaction.grown.items():
+            cut_log(database, row, version, limit=self._limits.max_events_per_task)
         failpoint("commit.inside")
         database.execute("COMMIT")
         self._is_stale = False

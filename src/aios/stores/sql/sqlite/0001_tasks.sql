@@ -52,9 +52,8 @@ CREATE TABLE finished (
     session_id TEXT,
     priority INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, -- Its end: a finished task is not updated any more.
     started_at INTEGER NOT NULL, -- 0: it never did.
-    ended_at INTEGER NOT NULL,
     status TEXT NOT NULL,
     stamp INTEGER NOT NULL,
     state BLOB NOT NULL,
@@ -72,8 +71,7 @@ CREATE INDEX finished_by_status ON finished (status, task_id, principal);
 -- Narrow ways in, taken when few rows lie behind them.
 CREATE INDEX finished_by_principal ON finished (principal);
 CREATE INDEX finished_by_session ON finished (session_id) WHERE session_id IS NOT NULL;
-CREATE INDEX finished_by_ended_at ON finished (ended_at);
-CREATE INDEX finished_by_capability ON finished (capability_id, status, ended_at, started_at);
+CREATE INDEX finished_by_capability ON finished (capability_id, status, updated_at, started_at);
 
 -- Slots that finished tasks still hold because their code has not ended yet.
 CREATE TABLE held (

@@ -1,6 +1,6 @@
 -- :purgeable
 SELECT f.row FROM finished AS f
-WHERE f.ended_at < ? AND NOT EXISTS (SELECT 1 FROM held AS h WHERE h.row = f.row) ORDER BY f.ended_at LIMIT ?
+WHERE f.updated_at < ? AND NOT EXISTS (SELECT 1 FROM held AS h WHERE h.row = f.row) ORDER BY f.updated_at LIMIT ?
 
 -- :purge_statuses
 SELECT status, count(*) FROM finished WHERE row IN (SELECT value FROM json_each(?)) GROUP BY status

@@ -34,8 +34,8 @@ SELECT row FROM unfinished WHERE due_at <= ? ORDER BY due_at, row LIMIT ?
 SELECT min(due_at) FROM unfinished WHERE due_at IS NOT NULL
 
 -- :recent_durations
-SELECT ended_at - started_at FROM finished
-WHERE capability_id = ? AND status = 'completed' AND started_at > 0 ORDER BY ended_at DESC LIMIT ?
+SELECT updated_at - started_at FROM finished
+WHERE capability_id = ? AND status = 'completed' AND started_at > 0 ORDER BY updated_at DESC LIMIT ?
 
 -- :row_of
 SELECT row FROM task WHERE task_id = ?

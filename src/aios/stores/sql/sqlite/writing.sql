@@ -23,9 +23,9 @@ DELETE FROM unfinished WHERE row IN (?)
 
 -- :put_finished
 INSERT OR REPLACE INTO finished (
-    row, task_id, principal, capability_id, session_id, priority, created_at, updated_at, started_at, ended_at, status,
-    stamp, state, result
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    row, task_id, principal, capability_id, session_id, priority, created_at, updated_at, started_at, status, stamp,
+    state, result
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :put_held
 INSERT OR REPLACE INTO held (row, adapter_id, worker) VALUES (?, ?, ?)
