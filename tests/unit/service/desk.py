@@ -28,6 +28,7 @@ ALICE = Principal("alice", frozenset({CLIENT}))
 BOB = Principal("bob", frozenset({CLIENT}))
 OPAL = Principal("opal", frozenset({CLIENT, OPERATOR}))
 ECHO = "compat.demo.echo"
+TURNS_MAX = 1_000_000
 HELLO: JsonObject = {"protocol_version": "0.3.0"}
 
 
@@ -163,6 +164,15 @@ class Desk:
     async def close(self) -> None:
         for connection in self._connections:
             await connection.close()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let others run until the condition holds."""
+    for _ in range(TURNS_MAX):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
 
 
 @asynccontextmanager

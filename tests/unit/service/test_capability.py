@@ -29,9 +29,7 @@ SLOW = "compat.demo.slow"
 
 
 @asynccontextmanager
-async def invoked(
-    *, caller: Caller | None = None, **asked: Any
-) -> AsyncGenerator[tuple[Desk, Task, asyncio.Task[Any]]]:
+async def invoked(**asked: Any) -> AsyncGenerator[tuple[Desk, Task, asyncio.Task[Any]]]:
     """Invoke a capability, and give the task that is to be run for it."""
     async with open_desk() as desk:
         params = {"capability_id": ECHO, **asked}
