@@ -42,6 +42,10 @@ class Database(Protocol):
         """Whether a transaction is open."""
         ...
 
+    def interrupt(self) -> None:
+        """Break off what runs in another thread."""
+        ...
+
     def close(self, force: bool = False) -> None:
         """Let go of the file."""
         ...

@@ -18,11 +18,16 @@ CHECKED_BYTES_MAX: Final = 256 * 1024 * 1024
 class Opened:
     """An open database, and the lock on its folder."""
 
-    def __init__(self, database: Database, lock: FolderLock | None, *, must_check: bool) -> None:
+    def __init__(self, database: Database, lock: FolderLock, *, must_check: bool) -> None:
         self.database = database
         self.lock = lock
         self.must_check = must_check
         """It was not closed in good order and is too big to be checked at once."""
+
+    def close(self) -> None:
+        """Let go of both."""
+        self.database.close()
+        self.lock.release()
 
 
 def check(database: Database) -> str:
@@ -43,11 +48,11 @@ def mark_clean(database: Database, *, is_clean: bool) -> None:
     database.execute(statement("set_clean"), (int(is_clean),))
 
 
-def open_in_memory() -> Opened:
+def open_in_memory() -> Database:
     """Open an empty database that is gone with the process."""
     database = open_memory()
     migrate(database)
-    return Opened(database, None, must_check=False)
+    return database
 
 
 def open_folder(folder: Path) -> Opened:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 import apsw
@@ -36,6 +36,8 @@ class Threads:
 
     def __init__(self, *, name: str, threads: int) -> None:
         self._inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self._gate = Lock()
+        """Held to ask and to close, so that nothing is asked of threads that have ended."""
         self._is_closed = False
         self._threads = [Thread(target=self._run, name=f"aios-{name}-{n}", daemon=True) for n in range(threads)]
         for thread in self._threads:
@@ -47,19 +49,21 @@ class Threads:
         Raises:
             StoreUnavailable: The disk refused, too much waits already, or the store is closed.
         """
-        if self._is_closed:
-            raise StoreUnavailable("The store is closed.")
-        if self._inbox.qsize() >= WAITING_MAX:
-            raise StoreUnavailable(f"{WAITING_MAX} reads wait for the store; try again later.")
         call = Work(work)
-        self._inbox.put(call)
+        with self._gate:
+            if self._is_closed:
+                raise StoreUnavailable("The store is closed.")
+            if self._inbox.qsize() >= WAITING_MAX:
+                raise StoreUnavailable(f"{WAITING_MAX} reads wait for the store; try again later.")
+            self._inbox.put(call)
         return await call.future
 
     def close(self) -> None:
         """End the threads when they have done what waits."""
-        self._is_closed = True
-        for _ in self._threads:
-            self._inbox.put(None)
+        with self._gate:
+            self._is_closed = True
+            for _ in self._threads:
+                self._inbox.put(None)
         for thread in self._threads:
             thread.join()
 

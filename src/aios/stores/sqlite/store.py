@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from aios.errors import StoreUnavailable
 from aios.model import (
     Artifact,
     ArtifactId,
@@ -27,9 +28,11 @@ from aios.model import (
 )
 from aios.store import Committed, Health, Seat
 from aios.stores.sqlite import listing, purging, reads
-from aios.stores.sqlite.blobs import Blobs, FolderBlobs, MemoryBlobs
-from aios.stores.sqlite.connections import Database, open_reader, open_writer
-from aios.stores.sqlite.opening import Opened, open_folder, open_in_memory
+from aios.stores.sqlite.blobs import ORPHAN_AGE, Blobs, FolderBlobs, MemoryBlobs
+from aios.stores.sqlite.checking import BackgroundCheck
+from aios.stores.sqlite.connections import DISK_ERRORS, Database, open_reader, open_writer, unavailable
+from aios.stores.sqlite.folder import FolderLock
+from aios.stores.sqlite.opening import open_folder, open_in_memory
 from aios.stores.sqlite.readers import FILE_THREADS, Readers, Threads
 from aios.stores.sqlite.writer import Writer
 
@@ -40,35 +43,56 @@ class SqliteStore:
     """Tasks in an SQLite database. One thread writes, in groups; a few read; no event loop ever waits for the disk."""
 
     def __init__(
-        self, *, opened: Opened, writer: Writer, readers: Readers | None, blobs: Blobs, now: Callable[[], datetime]
+        self,
+        *,
+        writer: Writer,
+        readers: Readers | None,
+        blobs: Blobs,
+        now: Callable[[], datetime],
+        lock: FolderLock | None = None,
+        check: BackgroundCheck | None = None,
     ) -> None:
-        self._opened = opened
         self._writer = writer
         self._readers = readers
-        self._blobs = blobs
         self._files = Threads(name="files", threads=FILE_THREADS)
+        self._blobs = blobs
         self._now = now
+        self._lock = lock
+        self._check = check
+        self._is_closed = False
 
     @classmethod
     def open(cls, path: Path | Literal[":memory:"], *, limits: Limits, now: Callable[[], datetime]) -> SqliteStore:
         """Open the store in a data folder, or one that lives in memory. Blocks until it is ready.
 
+        Args:
+            path: The folder, which is made if it is missing; database and artifacts' contents lie in it.
+            limits: The caps that the store keeps: slots, queue, length of logs.
+            now: Gives the time, cut to milliseconds; called in the writing thread.
+
         Raises:
             StoreUnavailable: Another daemon works in the folder; the database is damaged, another program's or of a newer
-                version; the file system is no use for it.
+                version; the disk or the file system is no use for it.
         """
-        if isinstance(path, Path):
-            opened = open_folder(path)
+        if not isinstance(path, Path):
+            database = open_in_memory()
+            writer = Writer(open_connection=lambda: database, limits=limits, now=now)
+            writer.start(database)
+            return cls(writer=writer, readers=None, blobs=MemoryBlobs(), now=now)
+        opened = open_folder(path)
+        try:
+            blobs = FolderBlobs(path / "blobs")
             writer = Writer(open_connection=partial(open_writer, path), limits=limits, now=now)
             readers = Readers(partial(open_reader, path))
-            blobs: Blobs = FolderBlobs(path / "blobs")
-        else:
-            opened = open_in_memory()
-            writer = Writer(open_connection=lambda: opened.database, limits=limits, now=now)
-            readers = None
-            blobs = MemoryBlobs()
-        writer.start(opened.database)
-        return cls(opened=opened, writer=writer, readers=readers, blobs=blobs, now=now)
+            check = BackgroundCheck(partial(open_reader, path)) if opened.must_check else None
+            writer.start(opened.database)
+        except OSError as error:
+            opened.close()
+            raise StoreUnavailable(f"The data folder {path} cannot be used: {error.strerror}.") from error
+        except DISK_ERRORS as error:
+            opened.close()
+            raise unavailable(error) from error
+        return cls(writer=writer, readers=readers, blobs=blobs, now=now, lock=opened.lock, check=check)
 
     # Writing
 
@@ -85,10 +109,14 @@ class SqliteStore:
         await self._writer.write(lambda transaction: transaction.put_session(session))
 
     async def purge(self, ended_before: datetime, *, limit: int) -> int:
-        count, _ = await self._writer.write(
-            lambda transaction: purging.purge(transaction, ended_before, limit, self._now())
+        now = self._now()
+        purged, contents = await self._writer.write(
+            lambda transaction: purging.purge(transaction, ended_before, limit, now)
         )
-        return count
+        candidates = contents + await self._files.run(self._blobs.candidates)
+        orphans = await self._read(lambda database: purging.unknown(database, candidates))
+        await self._files.run(lambda: self._blobs.remove(orphans, now - ORPHAN_AGE))
+        return purged
 
     # The seat
 
@@ -163,23 +191,30 @@ class SqliteStore:
         return self._writer.counts()
 
     def health(self) -> Health:
+        if self._check is not None and self._check.damage:
+            return Health(is_writable=False, reason=self._check.damage)
         return self._writer.health
 
     # Contents
 
     async def put_blob(self, content: bytes) -> str:
-        return await self._files.run(lambda: self._blobs.put(content))
+        return await self._files.run(lambda: self._blobs.put(content, self._now()))
 
     async def blob(self, sha256: str) -> bytes:
         return await self._files.run(lambda: self._blobs.get(sha256))
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._close)
+        if not self._is_closed:
+            self._is_closed = True
+            await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def _close(self) -> None:
         self._files.close()
+        if self._check is not None:
+            self._check.close()
         if self._readers is not None:
             self._readers.close()
+        # Last, so that closing it empties the write-ahead log.
         self._writer.close()
-        if self._opened.lock is not None:
-            self._opened.lock.release()
+        if self._lock is not None:
+            self._lock.release()

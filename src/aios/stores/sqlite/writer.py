@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final, TypeVar, cast
 
 import apsw
@@ -35,6 +36,8 @@ R = TypeVar("R")
 GROUP_MAX: Final = 256
 """Writes that share one transaction at most."""
 WAITING_WRITES_MAX: Final = 20_000
+PROBE_S: Final = 1.0
+"""Time after which a failed disk is tried again, if nobody writes before."""
 
 _HEALTHY: Final = Health(is_writable=True)
 _log = structlog.get_logger("aios.stores.sqlite")
@@ -81,8 +84,12 @@ class Writer:
         self._finished: Counter[str] = Counter()
         self._next_row = 1
         self._seat: Seat | None = None
+        self._claiming: Seat | None = None
+        """For whom the last group claimed: it is told, even if it has left its seat meanwhile."""
         self._told_due: datetime | None = None
         self._inbox: SimpleQueue[_Item] = SimpleQueue()
+        self._gate = Lock()
+        """Held to ask and to close, so that nothing is asked of a thread that has ended."""
         self._is_closed = False
         self._thread = Thread(target=self._run, name="aios-writer", daemon=True)
         self.cache = Cache()
@@ -105,11 +112,12 @@ class Writer:
         return await self._ask(_Read(work))
 
     async def _ask(self, call: _Write | _Read) -> Any:
-        if self._is_closed:
-            raise StoreUnavailable("The store is closed.")
-        if self._inbox.qsize() >= WAITING_WRITES_MAX:
-            raise StoreUnavailable(f"{WAITING_WRITES_MAX} writes wait for the store; try again later.")
-        self._inbox.put(call)
+        with self._gate:
+            if self._is_closed:
+                raise StoreUnavailable("The store is closed.")
+            if self._inbox.qsize() >= WAITING_WRITES_MAX:
+                raise StoreUnavailable(f"{WAITING_WRITES_MAX} writes wait for the store; try again later.")
+            self._inbox.put(call)
         return await call.future
 
     def seat(self, seat: Seat | None) -> None:
@@ -137,9 +145,10 @@ class Writer:
         return counts
 
     def close(self) -> None:
-        """Write what waits, then end the thread and let go of the database."""
-        self._is_closed = True
-        self._inbox.put(_Stop())
+        """Write what waits, then end the thread and let go of the connection."""
+        with self._gate:
+            self._is_closed = True
+            self._inbox.put(_Stop())
         self._thread.join()
 
     # In the thread
@@ -147,18 +156,13 @@ class Writer:
     def _run(self) -> None:
         is_open = True
         while is_open:
-            calls: list[_Write] = []
-            reads: list[_Read] = []
-            for item in self._gather():
-                if isinstance(item, _Write):
-                    calls.append(item)
-                elif isinstance(item, _Read):
-                    reads.append(item)
-                elif isinstance(item, _Stop):
-                    is_open = False
-            self._write_group(calls)
+            items = list(self._gather())
+            reads = [item for item in items if isinstance(item, _Read)]
+            if len(reads) < len(items) or not items:
+                self._write_group([item for item in items if isinstance(item, _Write)])
             for read in reads:
                 self._read_one(read)
+            is_open = not any(isinstance(item, _Stop) for item in items)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -172,7 +176,12 @@ class Writer:
             self._database = None
 
     def _gather(self) -> Iterator[_Item]:
-        yield self._inbox.get()
+        if self.health.is_writable:
+            yield self._inbox.get()
+        else:
+            # Nobody may ask a store that says it is out of order, so it looks by itself whether the disk is well again.
+            with suppress(Empty):
+                yield self._inbox.get(timeout=PROBE_S)
         for _ in range(GROUP_MAX - 1):
             try:
                 yield self._inbox.get_nowait()
@@ -204,16 +213,19 @@ class Writer:
         database = self._ready()
         failpoint("commit.before")
         database.execute("BEGIN IMMEDIATE")
+        self._claiming = self._seat
         transaction = Transaction(
             database=database,
             cache=self.cache,
             slots=self._slots,
             limits=self._limits,
-            seat=self._seat,
+            seat=self._claiming,
             now=self._now(),
             next_row=self._next_row,
         )
         self._is_stale = True  # Until the disk has it, memory runs ahead of the rows.
+        if not self.health.is_writable:
+            mark_clean(database, is_clean=False)  # So that there is something to write, and to fail.
         transaction.settle()
         for call in calls:
             call.value, call.error = None, None
@@ -244,13 +256,17 @@ class Writer:
     def _deliver(self, transaction: Transaction) -> None:
         for task, error in transaction.unclaimable:
             _log.error("task cannot be claimed", task_id=task.task_id, exc_info=error)
-        seat = self._seat
+        seat = self._claiming
         if seat is None:
             return
         due = self._slots.next_due()
         if transaction.claimed or due != self._told_due:
             self._told_due = due
-            seat.deliver(transaction.claimed, due)
+            try:
+                seat.deliver(transaction.claimed, due)
+            except Exception as error:
+                # The thread must live on: what was claimed is found by `lost` at the next start.
+                _log.error("claimed tasks could not be delivered", exc_info=error)
 
     def _undo(self, error: Exception) -> None:
         database = self._database
