@@ -17,7 +17,8 @@ _ENDED_AT = {Status.COMPLETED: "completed_at", Status.FAILED: "failed_at", Statu
 
 async def whole(engine: Engine, task: Task, *, shows_sign_ins: bool, has_history: bool = False) -> TaskView:
     """Show all of a task, as `task.get` does."""
-    artifacts = [artifact(each) for each in await engine.artifacts(task.task_id)]
+    made = await engine.artifacts(task.task_id) if task.version > _fewest_events(task) else []
+    artifacts = [artifact(each) for each in made]
     history = await engine.transitions(task) if has_history else None
     shown = _outline(task, shows_sign_ins=shows_sign_ins)
     if task.status is Status.COMPLETED:
@@ -49,6 +50,27 @@ def error(task: Task) -> ErrorView | None:
 def artifact(artifact: Artifact) -> ArtifactView:
     """Show an artifact."""
     return msgspec.convert(events.artifact_to_wire(artifact), ArtifactView)
+
+
+_EVENTS_OF = {
+    Status.PENDING: 0,
+    Status.WORKING: 0,
+    Status.PAUSED: 1,
+    Status.INPUT_REQUIRED: 2,
+    Status.AUTH_REQUIRED: 2,
+    Status.COMPLETED: 2,
+    Status.FAILED: 2,
+    Status.CANCELED: 1,
+}
+"""How many events a task has had by its status, besides the one of its start."""
+
+
+def _fewest_events(task: Task) -> int:
+    """Count the events that such a task has had at the least, none of them an artifact's.
+
+    One that has had no more cannot have artifacts, and the store need not be asked: most tasks, and all of the quickest.
+    """
+    return _EVENTS_OF[task.status] + (task.started_at is not None) + (task.progress is not None)
 
 
 def _outline(task: Task, *, shows_sign_ins: bool) -> dict[str, Any]:
