@@ -27,7 +27,7 @@ PATHS_BYTES_MAX = 8 * 1024
 """Paths of one group in the report's data: so many, or together so long."""
 DATA_BYTES_MAX = 96 * 1024
 """All groups in the report's data, as JSON: the artifact must fit an event."""
-TABLE_BYTES_MAX = 16 * 1024 * 1024
+TABLE_BYTES_MAX = 32 * 1024 * 1024
 """The complete table, as CSV."""
 KINDS_MAX = 10_000
 """Different folders or types that are counted apart; what comes later counts as `other`."""
@@ -83,19 +83,21 @@ class _Table:
     """The complete table as CSV, up to a size."""
 
     def __init__(self) -> None:
-        self._text = io.StringIO()
+        self._bytes = io.BytesIO()
+        self._text = io.TextIOWrapper(self._bytes, encoding="utf-8", newline="", write_through=True)
         self._writer = csv.writer(self._text)
         self._writer.writerow(("group", "size", "sha256", "role", "path"))
         self.is_cut = False
 
     def add(self, group: Group, number: int, role: str, path: str) -> None:
-        if self._text.tell() >= TABLE_BYTES_MAX:
+        if self._bytes.tell() >= TABLE_BYTES_MAX:
             self.is_cut = True
         if not self.is_cut:
             self._writer.writerow((number, group.size, group.digest.hex(), role, path))
 
     def content(self) -> bytes:
-        return self._text.getvalue().encode("utf-8")
+        self._text.flush()
+        return self._bytes.getvalue()
 
 
 class Findings:
@@ -188,6 +190,8 @@ class Findings:
         if self._listing.links[number] > 1:
             self.linked_copies += 1
             return
+        if self.are_more_choices:
+            return
         made = Choice(
             id=f"copy-{len(self.choices) + 1}",
             path=self._listing.path(number),
@@ -197,7 +201,7 @@ class Findings:
         )
         # The path stands in the schema, too.
         self._options_bytes += len(msgspec.json.encode(made.to_option())) + len(made.path)
-        if self.are_more_choices or len(self.choices) == OPTIONS_MAX or self._options_bytes > OPTIONS_BYTES_MAX:
+        if len(self.choices) == OPTIONS_MAX or self._options_bytes > OPTIONS_BYTES_MAX:
             self.are_more_choices = True
             return
         self.choices.append(made)

@@ -87,11 +87,10 @@ def feed(made: Hash, descriptor: int, count: int, passed: Callable[[int], None])
     buffer = bytearray(min(CHUNK_BYTES, max(count, 1)))
     view = memoryview(buffer)
     done = 0
-    with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
-        while done < count and (length := file.readinto(view[: count - done])):
-            made.update(view[:length])
-            done += length
-            passed(length)
+    while done < count and (length := os.readv(descriptor, [view[: count - done]])):
+        made.update(view[:length])
+        done += length
+        passed(length)
     return done
 
 
