@@ -74,8 +74,15 @@ class Engine:
         self.feed = Feed(store=store, clock=clock)
         self._store = store
         self._vault = vault
-        self._writer = Writer(store=store, clock=clock, limits=limits, worker=worker, tell=self._tell)
         self._artifacts = Artifacts(store=store, limits=limits)
+        self._writer = Writer(
+            store=store,
+            clock=clock,
+            limits=limits,
+            worker=worker,
+            prepare=self._artifacts.prepared,
+            tell=self._tell,
+        )
         self._estimates = Estimates(store=store, registry=registry)
         self._keeper = Keeper(
             store=store, clock=clock, limits=limits, writer=self._writer, retention_days=retention_days
@@ -101,7 +108,7 @@ class Engine:
     async def stop(self, grace_ms: int) -> None:
         """Claim nothing more, stop the runner, write what is held. The store stays open."""
         self._is_stopping = True
-        self._scheduler.stop()
+        await self._scheduler.stop()
         if self._runner is not None:
             await self._runner.stop(grace_ms)
         self._keeper.stop()
@@ -247,11 +254,7 @@ class Engine:
     async def record(self, task: Task, *commands: Command) -> Task:
         """See `Recorder.record`."""
         ready = [checked(each, limits=self.limits, registry=self.registry) for each in commands]
-
-        async def choose(newest: Task) -> Sequence[Command]:
-            return await self._artifacts.prepared(newest, ready)
-
-        return await self._writer.record(task, choose)
+        return await self._writer.record(task, *ready)
 
     async def progress(self, task: Task, progress: Progress) -> None:
         """See `Recorder.progress`."""

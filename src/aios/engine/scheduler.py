@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from aios.engine.clock import Clock, Timer
-from aios.model import Change, Task
+from aios.errors import StoreUnavailable
+from aios.model import Change, Task, TaskId
 from aios.rules.lifecycle import Start, decide
 from aios.store import Seat, Store
 
@@ -37,12 +39,15 @@ class Scheduler:
             Seat(worker=self._worker, capacity=self._capacity, start=self._start_task, deliver=self._deliver)
         )
 
-    def stop(self) -> None:
-        """Leave the seat; what was claimed before may still be told."""
+    async def stop(self) -> None:
+        """Leave the seat; what was claimed for it until now has been told when this returns."""
         if self._loop is None:
             return
         self._store.unseat()
         self._set_timer(None)
+        with suppress(StoreUnavailable):
+            # Writes are made in order: once this one, of nothing, is done, so is the last that claimed.
+            await self._store.release(TaskId(""), claim=0)
 
     def _start_task(self, task: Task, now: datetime) -> Change:
         return decide(task, Start(self._worker), now=now)

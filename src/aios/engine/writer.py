@@ -7,7 +7,9 @@ caller has left, because a commit that nobody is told of would leave followers w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,36 +18,58 @@ from aios.engine.clock import MILLISECOND, Clock
 from aios.engine.errands import Errands
 from aios.engine.pace import Pace, fence
 from aios.engine.turns import Turns
-from aios.errors import Conflict, ResourceBusy, StoreUnavailable
+from aios.errors import Conflict, InvalidTaskState, ResourceBusy, StoreUnavailable, TaskFinal, ValidationFailed
 from aios.model import Change, Limits, Progress, Step, Task, TaskId
 from aios.rules.lifecycle import Command, Report, decide_all
 from aios.store import Committed, Store
 
 CONFLICTS_MAX = 16
 """How often a command is decided anew before its caller is told to try later."""
+RECORDS_MAX = 64
+"""How many records of a task's code share one commit."""
 RELEASE_RETRY_MS = 1_000
 
 Choose = Callable[[Task], Awaitable[Sequence[Command]]]
 """Says what is to be carried out on the task as it stands; none: nothing."""
+Prepare = Callable[[Task, Sequence[Command]], Awaitable[Sequence[Command]]]
+
+
+class _Record(NamedTuple):
+    """What an attempt wants carried out, and who waits for it."""
+
+    task: Task
+    commands: tuple[Command, ...]
+    answer: asyncio.Future[Task]
 
 
 class Writer:
     """Writes changes, and knows the newest state of the tasks whose slot is held by this process.
 
     Args:
+        prepare: Makes an attempt's commands ready for the task as it stands.
         tell: Called with each change after its commit.
     """
 
     def __init__(
-        self, *, store: Store, clock: Clock, limits: Limits, worker: str, tell: Callable[[Change], None]
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        limits: Limits,
+        worker: str,
+        prepare: Prepare,
+        tell: Callable[[Change], None],
     ) -> None:
         self._store = store
+        self._prepare = prepare
         self._clock = clock
         self._limits = limits
         self._worker = worker
         self._tell = tell
         self._turns = Turns()
         self._held: dict[TaskId, Task] = {}
+        self._records: dict[TaskId, list[_Record]] = {}
+        """What waits to be recorded: what comes while the task's last commit is under way shares the next one."""
         self._pace = Pace(clock=clock, per_second=limits.max_progress_per_second, flush=self._flush)
         self.errands = Errands()
 
@@ -65,14 +89,14 @@ class Writer:
         """
         return await self.errands.see_through(self._carry_out(task_id, choose, is_caller=is_caller))
 
-    async def record(self, task: Task, choose: Choose) -> Task:
+    async def record(self, task: Task, *commands: Command) -> Task:
         """Carry out what the attempt wants that `task` names. Raises: Conflict, where it is over; as `carry_out`."""
-
-        async def choose_for_attempt(newest: Task) -> Sequence[Command]:
-            check_fence(task, newest)
-            return await choose(newest)
-
-        return await self.carry_out(task.task_id, choose_for_attempt, is_caller=False)
+        answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+        waiting = self._records.setdefault(task.task_id, [])
+        waiting.append(_Record(task, commands, answer))
+        if len(waiting) == 1:
+            self.errands.start(self._write_records(task.task_id), name="record")
+        return await answer
 
     async def progress(self, task: Task, progress: Progress) -> None:
         """Write the attempt's progress, or hold it for a moment."""
@@ -81,7 +105,7 @@ class Writer:
             check_fence(task, newest)
         # What is not known to run here has nobody to write later what is held now.
         if newest is None or self._pace.admit(task, progress):
-            await self.record(task, always(Report(progress)))
+            await self.record(task, Report(progress))
 
     async def put_step(self, task: Task, step: Step) -> None:
         """Record a step of the attempt's code."""
@@ -125,23 +149,60 @@ class Writer:
 
     async def _carry_out(self, task_id: TaskId, choose: Choose, *, is_caller: bool) -> Task:
         async with self._turns.of(task_id, is_caller=is_caller):
-            for _ in range(CONFLICTS_MAX):
-                task = await self._loaded(task_id)
-                commands = await choose(task)
-                progress = self._pace.held(task)
-                if not commands and progress is None:
-                    return task
-                reports = () if progress is None else (Report(progress),)
-                change = decide_all(task, (*reports, *commands), now=self._clock.now())
-                check_events(change, limits=self._limits)
-                try:
-                    committed = await self._commit(change)
-                except Conflict:
-                    continue
-                if progress is not None:
-                    self._pace.written(task_id, progress)
-                return committed
+            return await self._decide(task_id, choose)
+
+    async def _decide(self, task_id: TaskId, choose: Choose) -> Task:
+        """In the task's turn."""
+        for _ in range(CONFLICTS_MAX):
+            task = await self._loaded(task_id)
+            commands = await choose(task)
+            progress = self._pace.held(task)
+            if not commands and progress is None:
+                return task
+            reports = () if progress is None else (Report(progress),)
+            change = decide_all(task, (*reports, *commands), now=self._clock.now())
+            check_events(change, limits=self._limits)
+            try:
+                committed = await self._commit(change)
+            except Conflict:
+                continue
+            if progress is not None:
+                self._pace.written(task_id, progress)
+            return committed
         raise ResourceBusy(f"Task {task_id} keeps changing; try again later.", task_id=task_id)
+
+    async def _write_records(self, task_id: TaskId) -> None:
+        async with self._turns.of(task_id, is_caller=False):
+            waiting = self._records.pop(task_id)
+            if len(waiting) > RECORDS_MAX:
+                # A turn is for one commit: callers may come in between.
+                self._records[task_id] = waiting[RECORDS_MAX:]
+                self.errands.start(self._write_records(task_id), name="record")
+            records = waiting[:RECORDS_MAX]
+            if len(records) == 1 or not await self._write_together(task_id, records):
+                for record in records:
+                    await self._write_together(task_id, [record])
+
+    async def _write_together(self, task_id: TaskId, records: Sequence[_Record]) -> bool:
+        """Write records in one commit; say whether each has its answer. Of several, one that is refused spoils all."""
+
+        async def choose(newest: Task) -> Sequence[Command]:
+            for record in records:
+                check_fence(record.task, newest)
+            return await self._prepare(newest, [command for record in records for command in record.commands])
+
+        try:
+            task = await self._decide(task_id, choose)
+        except (Conflict, InvalidTaskState, TaskFinal, ValidationFailed) as error:
+            if len(records) > 1:
+                return False
+            _answer(records, error)
+        except BaseException as error:
+            # Whatever it is, those who wait must hear it.
+            _answer(records, error)
+        else:
+            _answer(records, task)
+        return True
 
     async def _commit(self, change: Change) -> Task:
         task_id = change.task.task_id
@@ -212,3 +273,13 @@ def always(*commands: Command) -> Choose:
         return commands
 
     return choose
+
+
+def _answer(records: Sequence[_Record], outcome: Task | BaseException) -> None:
+    for record in records:
+        if record.answer.done():
+            continue
+        if isinstance(outcome, BaseException):
+            record.answer.set_exception(outcome)
+        else:
+            record.answer.set_result(outcome)

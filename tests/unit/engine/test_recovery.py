@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 
 from aios.model import Change, InputRequest, Retry, Status, Task, TaskId
-from aios.rules.lifecycle import Ask
+from aios.rules.lifecycle import Ask, HandBack
 from aios.testing.clock import ManualClock
 from tests.unit.engine.house import House, open_house, order
 
@@ -127,3 +128,22 @@ async def test_what_was_claimed_just_before_the_engine_stops_is_handed_back() ->
         handed = await house.store.task(task.task_id)
         assert (handed.worker, handed.crashes, handed.attempt) == (None, 0, 1)
         assert house.runner.taken.empty()
+
+
+async def test_a_stop_under_load_leaves_no_slot_taken(tmp_path: Path) -> None:
+    async with open_house(tmp_path, max_concurrent_tasks=50) as house:
+
+        async def flood() -> None:
+            for _ in range(20):
+                await house.create()
+
+        floods = [asyncio.create_task(flood()) for _ in range(10)]
+        running = [await house.runner.next() for _ in range(5)]
+        await house.engine.stop(0)
+        running += [house.runner.taken.get_nowait() for _ in range(house.runner.taken.qsize())]
+        await asyncio.gather(*floods)
+        for task in running:
+            await house.engine.record(task, HandBack())
+        counts = await house.engine.counts()
+        assert counts["slots"] == 0
+        assert counts["pending"] + counts["working"] == 200
