@@ -8,12 +8,17 @@ A part stands between two lines of a Markdown file, the first of which names it:
 `GENERATORS` says what makes each part.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from aios.errors import AiosError
 from aios.model import Status
+from aios.protocol.discovery import document
+from aios.protocol.methods import METHODS
 from aios.rules.lifecycle import STANDING, TRANSITIONS, Command
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -48,13 +53,96 @@ def lifecycle_commands() -> str:
         return str(target) if target else "·" if command in STANDING[status] else ""
 
     rows = [[f"`{each.kind}`", *(cell(each, status) for status in ongoing)] for each in commands]
-    head = ["command", *(str(status) for status in ongoing)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
+    return _table(["command", *(str(status) for status in ongoing)], rows)
+
+
+def methods() -> str:
+    """Show each method with its params, its result, its own errors and an example."""
+    described = {each["name"]: each for each in document(METHODS.values(), version="")["methods"]}
+    return "\n\n".join(_method(described[name], METHODS[name].errors) for name in METHODS)
+
+
+def overview() -> str:
+    """List the methods with the names of their params and their result."""
+    rows = [
+        [
+            f"[`{each['name']}`](#{re.sub('[^a-z_]', '', each['name'])})",
+            ", ".join(f"`{param['name']}`" + ("" if param["required"] else "?") for param in each["params"]),
+            _kind(each["result"]["schema"]),
+        ]
+        for each in document(METHODS.values(), version="")["methods"]
+    ]
+    return _table(["method", "params", "result"], rows)
+
+
+def types() -> str:
+    """Show the objects that params and results are made of."""
+    schemas: dict[str, Any] = document(METHODS.values(), version="")["components"]["schemas"]
+    return "\n\n".join(_type(name, schemas[name]) for name in sorted(schemas))
+
+
+def _method(described: dict[str, Any], errors: tuple[type[AiosError], ...]) -> str:
+    params = [_member(each["name"], each["schema"], each["required"]) for each in described["params"]]
+    parts = [f"### `{described['name']}`", described["summary"]]
+    if params:
+        parts.append(_table(["param", "type", "", "about"], params))
+    parts.append(f"Result: {_kind(described['result']['schema'])}")
+    if errors:
+        parts.append("Errors: " + ", ".join(f"{each.code} {each.title}" for each in errors))
+    for example in described.get("examples", ()):
+        asked = {each["name"]: each["value"] for each in example["params"]}
+        for word, value in (("Asked", asked), ("Answered", example["result"]["value"])):
+            parts.append(f"{word}:\n\n```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```")
+    return "\n\n".join(parts)
+
+
+def _type(name: str, schema: dict[str, Any]) -> str:
+    parts = [f"### {name}", schema.get("description", "")]
+    if "properties" in schema:
+        required = set(schema.get("required", ()))
+        members = [_member(key, each, key in required) for key, each in schema["properties"].items()]
+        parts.append(_table(["member", "type", "", "about"], members))
+    else:
+        parts.append(_kind(schema))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _member(name: str, schema: dict[str, Any], is_required: bool) -> list[str]:
+    default = schema.get("default")
+    usual = "required" if is_required else f"`{json.dumps(default)}`" if default not in (None, {}, []) else ""
+    return [f"`{name}`", _kind(schema), usual, schema.get("description", "")]
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """Say in a few words what a schema lets through."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_kind(each) for each in schema["anyOf"] if each != {"type": "null"})
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'])}" if schema.get("items") else "list"
+    kind = schema.get("type", "any JSON")
+    if "minimum" in schema or "maximum" in schema:
+        return f"{kind} {schema.get('minimum', '')}–{schema.get('maximum', '')}"
+    return f"{kind} up to {schema['maxLength']} characters" if "maxLength" in schema else kind
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("\n", " ").replace("|", "\\|") for cell in row) + " |" for row in lines
+    )
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "lifecycle-diagram": lifecycle_diagram,
     "lifecycle-commands": lifecycle_commands,
+    "methods": methods,
+    "methods-overview": overview,
+    "types": types,
 }
 
 
