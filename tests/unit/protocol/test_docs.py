@@ -15,7 +15,7 @@ def test_the_page_of_methods_shows_the_types_as_they_are() -> None:
 
 
 def test_every_method_has_its_place_and_every_link_leads_somewhere() -> None:
-    text = docs.methods() + docs.types()
+    text = f"{docs.methods()}\n{docs.types()}"
     assert all(f"### `{method}`\n" in text for method in METHODS)
     headings = {line.removeprefix("### ").lower() for line in text.splitlines() if line.startswith("### ")}
     links = {part.partition(")")[0] for part in text.split("](#")[1:]}
