@@ -16,15 +16,16 @@ import structlog
 
 from aios.errors import AuthenticationRequired, InternalError, InvalidRequest, NotFound, ResourceBusy
 from aios.service.call import Principal
-from aios.service.connection import Connection, Reply
+from aios.service.connection import Connection
 from aios.service.dispatcher import Service
 from aios.service.subscriptions import Subscription
 from aios.transports.admission import Fields, Headers, Refused, credential, unauthorized
-from aios.transports.duplex import GRACE_MS
 from aios.transports.http_guard import RETRY_AFTER, Incoming, answer_of
 from aios.transports.sse import EventStream, Send
 
 RPC = "/aios/rpc"
+GRACE_MS = 5_000
+"""How long a call goes on after its caller has gone: enough for what was asked in passing, and no wait for ever."""
 REQUEST_ID_SIZE_MAX = 128
 JSON = (b"content-type", b"application/json")
 NO_STORE = (b"cache-control", b"no-store")
@@ -130,7 +131,7 @@ class HttpDoor:
             await self._websocket(scope, receive, send)
             return
         visit = Visit(scope, receive, send, [])
-        visit.headers.append((b"aios-request-id", self._request_id(visit.fields)))
+        visit.headers.append((b"aios-request-id", self.request_id(visit.fields)))
         try:
             if scope["path"] == RPC:
                 await self._rpc(visit)
@@ -141,39 +142,33 @@ class HttpDoor:
         except ConnectionResetError:
             return
         except Exception:
-            trace_id = secrets.token_hex(8)
-            _log.exception("request failed", trace_id=trace_id, path=scope["path"])
-            await visit.refuse(Refused(500, InternalError(trace_id=trace_id), (b"connection", b"close")))
+            await visit.refuse(failed(scope["path"]))
 
-    async def _rpc(self, visit: Visit) -> None:
-        if visit.scope["method"] != "POST":
-            raise _not_allowed(b"POST")
-        fields = visit.fields
+    def admit_call(self, fields: Fields) -> Principal:
+        """Look at the header of a call, before its body comes. Raises: Refused."""
         _check_content(fields)
         principal = self.authenticate(fields)
         if self.is_draining:
             raise _busy("the daemon is stopping")
-        body = await visit.body()
-        if b"text/event-stream" in fields.get(b"accept", b""):
-            await self._rpc_stream(visit, principal, body)
-            return
-        reply = await self._received(visit, self._connect(principal, fields), body)
-        await self._answer(visit, reply)
+        return principal
 
-    async def _answer(self, visit: Visit, reply: Reply | None) -> None:
+    async def call(self, principal: Principal, fields: Fields, body: bytes) -> tuple[int, bytes]:
+        """Carry out a call whose answer is one body; gives that and its status."""
+        reply = await self._service.receive(self._connect(principal, fields), body)
         if reply is None or not reply.body:
-            await visit.answer(202, [], b"")
-        else:
-            await visit.answer(400 if reply.is_unreadable else 200, [JSON], reply.body)
+            return 202, b""
+        return 400 if reply.is_unreadable else 200, reply.body
 
-    async def _received(self, visit: Visit, connection: Connection, body: bytes) -> Reply | None:
-        """Let the service work, and stop it some time after the caller has gone away, for nobody waits for its answer."""
-        wire = visit.incoming.wire
-        task = asyncio.current_task()
-        wire.on_lost = lambda: task and wire.loop.call_later(GRACE_MS / 1000, task.cancel)
-        reply = await self._service.receive(connection, body)
-        wire.on_lost = None
-        return reply
+    async def _rpc(self, visit: Visit) -> None:
+        if visit.scope["method"] != "POST":
+            raise _not_allowed(b"POST")
+        principal = self.admit_call(visit.fields)
+        body = await visit.body()
+        if wants_stream(visit.fields):
+            await self._rpc_stream(visit, principal, body)
+        else:
+            status, answer = await self.call(principal, visit.fields, body)
+            await visit.answer(status, [JSON] if answer else [], answer)
 
     async def _rpc_stream(self, visit: Visit, principal: Principal, body: bytes) -> None:
         """Answer as events: notifications, the answer, then what the subscriptions that it made bring."""
@@ -183,7 +178,7 @@ class HttpDoor:
         async def work() -> None:
             reply = await self._service.receive(connection, body)
             if not stream.is_open and (reply is None or reply.is_unreadable):
-                await self._answer(visit, reply)
+                await visit.answer(400 if reply else 202, [JSON] if reply else [], reply.body if reply else b"")
             elif reply is not None:
                 await stream.message(reply.body)
                 async with asyncio.TaskGroup() as pumps:
@@ -255,11 +250,25 @@ class HttpDoor:
         """Why the daemon is not ready to be called; None if it is."""
         return "the daemon is stopping" if self.is_draining else self._unready()
 
-    def _request_id(self, fields: Fields) -> bytes:
+    def request_id(self, fields: Fields) -> bytes:
+        """Give the id that the answer bears: the caller's own, or one of ours."""
         given = fields.get(b"aios-request-id")
         if given and len(given) <= REQUEST_ID_SIZE_MAX and given.isascii():
             return given
         return b"%b%d" % (self._request_prefix, next(self._request_ids))
+
+
+def failed(path: str) -> Refused:
+    """Log the exception at hand, and make the answer that tells nothing of it but where to look."""
+    trace_id = secrets.token_hex(8)
+    _log.exception("request failed", trace_id=trace_id, path=path)
+    sentence = "something went wrong that nobody foresaw; the daemon's log has it under this trace_id"
+    return Refused(500, InternalError(sentence, trace_id=trace_id), (b"connection", b"close"))
+
+
+def wants_stream(fields: Fields) -> bool:
+    """Whether the caller wants the answer as events."""
+    return b"text/event-stream" in fields.get(b"accept", b"")
 
 
 def _check_content(fields: Fields) -> None:

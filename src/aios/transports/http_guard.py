@@ -27,6 +27,8 @@ LINGER_MS = 2_000
 """How long what a refused peer still sends is read and thrown away, so that it gets to read the refusal."""
 TOLERATED_CONNECTIONS = 256
 """Connections over `max_connections` that are told so; those beyond are cut without a word."""
+SHORT_HEADER_SIZE = 1_024
+"""A request that came within so many bytes needs no counting."""
 RETRY_AFTER = (b"retry-after", b"5")
 NOT_HTTP = Refused(400, InvalidRequest("this is not a request of HTTP/1.1"))
 
@@ -76,9 +78,10 @@ class GuardedHttp(HttpToolsProtocol):
         self._in_message = False
         self._is_cut = False
         self._is_over = False
-        self._head_size = 0
+        self._is_long = False
+        """The header being read may be longer than is allowed: it did not come in one small piece."""
         self._unseen = 0
-        """Bytes that went in since the parser last gave something out: part of a line that has no end yet."""
+        """Bytes that went in since the parser last gave out the end of a header or a piece of a body."""
         self._deadline = math.inf
         self._unsent = 0
         """Bytes of an answer that the peer had not taken at the last sweep."""
@@ -104,6 +107,7 @@ class GuardedHttp(HttpToolsProtocol):
         if self._is_cut:
             return
         self._unseen += len(data)
+        self._is_long = self._unseen > SHORT_HEADER_SIZE
         parser: Any = self.parser
         try:
             parser.feed_data(data)
@@ -121,28 +125,13 @@ class GuardedHttp(HttpToolsProtocol):
         self._request = Incoming(self)
         self.scope["extensions"] = {"aios": self._request}  # type: ignore[typeddict-item]
         self._in_head = self._in_message = True
-        self._head_size = self._unseen = 0
+        self._unseen = 0
         self._allow(self._settings.header_timeout_ms)
 
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._count(len(url))
-
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)
         # What comes after a chunked body is not part of the header and is thrown away.
         if self._in_head:
             self.headers.append((name.lower(), value))
-            if len(self.headers) > self._settings.max_headers:
-                self._request.refused = self._header_too_large()
-                raise self._request.refused
-
-    def _count(self, size: int) -> None:
-        self._unseen = 0
-        self._head_size += size
-        if self._head_size > self._settings.max_header_size:
-            self._request.refused = self._header_too_large()
-            raise self._request.refused
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -150,28 +139,40 @@ class GuardedHttp(HttpToolsProtocol):
         self._allow(self._settings.body_timeout_ms)
         request = self._request
         request.fields = dict(self.headers)
-        self.expect_100_continue = request.fields.get(b"expect", b"").lower() == b"100-continue"
+        self.expect_100_continue = b"expect" in request.fields and request.fields[b"expect"].lower() == b"100-continue"
         try:
             self._judge(request)
             self.app = self._door
         except Refused as refused:
             request.refused = refused
             self.app = request.answer_refused
-        before = self.cycle
-        super().on_headers_complete()
+        self._begin(request)
         parser: Any = self.parser
         # Whatever the peer wanted to change to, or was to send only after our word, does not come.
-        is_stuck = parser.should_upgrade() or (request.refused is not None and self.expect_100_continue)
-        if is_stuck and self.cycle is not before:
+        if parser.should_upgrade() or (request.refused is not None and self.expect_100_continue):
+            self._owe_nothing_more()
+
+    def _begin(self, request: Incoming) -> None:
+        """Let the application begin to work on the request whose header is complete."""
+        super().on_headers_complete()
+
+    def _owe_nothing_more(self) -> None:
+        if self._is_busy:
             self.cycle.keep_alive = False
 
     def _judge(self, request: Incoming) -> None:
         """Raises: Refused, for a request that the door shall not see."""
         if self._is_over:
             raise Refused(503, ResourceBusy("the daemon has as many connections as it may have"), RETRY_AFTER)
+        size = len(self.url)
+        if len(self.headers) > self._settings.max_headers or (
+            self._is_long
+            and size + sum(len(name) + len(value) for name, value in self.headers) > self._settings.max_header_size
+        ):
+            raise self._header_too_large()
         if self.url[:1] != b"/" and self.url != b"*":
             raise Refused(400, InvalidRequest("the request's target must be a path"))
-        self._gate.admission.check(self.headers)
+        self._gate.admission.check(self.headers, request.fields)
         length = request.fields.get(b"content-length")
         if length is not None and int(length) > self._gate.max_body_size:
             raise self._body_too_large()
@@ -184,9 +185,17 @@ class GuardedHttp(HttpToolsProtocol):
             return
         if request.size > self._gate.max_body_size:
             request.refused = self._body_too_large()
-            self.cycle.message_event.set()
+            self._tell_refused()
         else:
-            super().on_body(body)
+            self._keep(body)
+
+    def _keep(self, body: bytes) -> None:
+        """Take in a piece of the body."""
+        super().on_body(body)
+
+    def _tell_refused(self) -> None:
+        """End the wait of whoever waits for the rest of the body."""
+        self.cycle.message_event.set()
 
     def on_chunk_header(self) -> None:
         self._unseen = 0
@@ -268,9 +277,8 @@ class GuardedHttp(HttpToolsProtocol):
             self._request.refused = Refused(408, InvalidRequest("the rest of the request did not come in time"))
             self._deadline = now + LINGER_MS / 1000
             if self._is_busy:
-                # The door waits for the body; this ends its wait.
-                self.cycle.keep_alive = False
-                self.cycle.message_event.set()
+                self._owe_nothing_more()
+                self._tell_refused()
             else:
                 self._cut()
 

@@ -14,7 +14,8 @@ import uvicorn
 from aios.config import DuplexSection, HttpSection
 from aios.transports.admission import Admission
 from aios.transports.http import HttpDoor
-from aios.transports.http_guard import Gate, GuardedHttp
+from aios.transports.http_calls import CallingHttp
+from aios.transports.http_guard import Gate
 from aios.transports.listening import BACKLOG, TLS_HANDSHAKE_TIMEOUT_MS
 from aios.transports.websocket import GuardedWebSocket
 
@@ -58,7 +59,7 @@ class HttpServer:
         )
         self._config = uvicorn.Config(
             cast("Any", door),
-            http=GuardedHttp,
+            http=CallingHttp,
             ws=GuardedWebSocket,
             ws_max_size=max_message_size,
             ws_per_message_deflate=False,
@@ -101,7 +102,7 @@ class HttpServer:
     async def start(self) -> None:
         """Begin to accept."""
         loop = asyncio.get_running_loop()
-        accept = partial(GuardedHttp, config=self._config, gate=self._gate)
+        accept = partial(CallingHttp, config=self._config, gate=self._gate, door=self._door)
         timeout = TLS_HANDSHAKE_TIMEOUT_MS / 1000 if self._tls else None
         self._date()
         self._server = await loop.create_server(
@@ -121,7 +122,7 @@ class HttpServer:
             self._date()
             now = loop.time()
             for connection in list(self._gate.state.connections):
-                cast("GuardedHttp | GuardedWebSocket", connection).sweep(now)
+                cast("CallingHttp | GuardedWebSocket", connection).sweep(now)
             quiet = now - (self._settings.sse_keep_alive_ms - 2 * self._sweep_ms) / 1000
             for stream in [stream for stream in self._door.streams if stream.quiet_since < quiet]:
                 sending = loop.create_task(stream.keep_alive())

@@ -114,7 +114,7 @@ async def test_what_two_servers_could_read_differently_is_not_read_at_all(extra:
     [
         b"GET /" + b"a" * 200_000,
         b"GET / HTTP/1.1\r\nX: " + b"a" * 200_000,
-        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200,
+        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n",
         b"GET / HTTP/1.1\r\n" + b"A: %s\r\n" % (b"c" * 1000) * 70,
         b"A" * 200_000,
     ],
