@@ -6,7 +6,6 @@ A million files as Python objects would take half a gigabyte; as columns they ta
 
 from __future__ import annotations
 
-import os
 from array import array
 
 from aios.builtin.files.beneath import Identity, Parts
@@ -60,16 +59,16 @@ class Listing:
         self._folder_names.add(name)
         return len(self._folder_parents) - 1
 
-    def add(self, folder: int, name: bytes, found: os.stat_result) -> None:
+    def add(self, folder: int, name: bytes, found: Identity, *, links: int) -> None:
         """Note a file."""
         self._folders.append(folder)
         self._names.add(name)
-        self._devices.append(found.st_dev)
-        self._inodes.append(found.st_ino)
-        self._mtimes.append(found.st_mtime_ns)
-        self._ctimes.append(found.st_ctime_ns)
-        self.sizes.append(found.st_size)
-        self.links.append(min(found.st_nlink, 0xFFFFFFFF))
+        self._devices.append(found.device)
+        self._inodes.append(found.inode)
+        self._mtimes.append(found.mtime_ns)
+        self._ctimes.append(found.ctime_ns)
+        self.sizes.append(found.size)
+        self.links.append(min(links, 0xFFFFFFFF))
 
     def parts(self, folder: int) -> Parts:
         """Give a folder's path."""

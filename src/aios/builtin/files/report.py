@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from aios.builtin.files.chart import Panel, draw
@@ -87,7 +88,7 @@ def parts_of_removal(shown_root: str, outcomes: Sequence[JsonObject]) -> list[Js
     ]
     lines += [
         f"| {_cell(outcome['path'])} | {to_size(outcome['size'])} | "
-        f"{'removed' if outcome['removed'] else 'kept: ' + _cell(outcome['reason'])} |"
+        f"{'removed' if outcome['removed'] else 'kept: ' + _plain(outcome['reason'])} |"
         for outcome in outcomes
     ]
     data = {
@@ -137,6 +138,11 @@ def _cell(text: str, width: int = 100) -> str:
     """Give text for a table in Markdown: as code, so that nothing in a name is taken for markup."""
     label = to_label(text, width).replace("|", "\\|").replace("`", "ˋ")
     return f"`{label}`"
+
+
+def _plain(text: str) -> str:
+    """Give a sentence for a table in Markdown, in which a name may stand."""
+    return re.sub(r"[\\`*_{}\[\]<>|#]", r"\\\g<0>", to_label(text, 300))
 
 
 def _examples(examples: Examples, one: str, many: str) -> Iterator[str]:

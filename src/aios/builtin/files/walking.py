@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from aios.builtin.files.beneath import Passage, Root
+from aios.builtin.files.beneath import Identity, Passage, Root
 from aios.builtin.files.listing import ROOT, Listing
 from aios.builtin.files.names import to_text
 
@@ -210,7 +210,7 @@ class Walk:
         self.tally.files += 1
         self.tally.bytes += facts.st_size
         if facts.st_size >= self._rules.min_size:
-            self.listing.add(found.folder, found.name, facts)
+            self.listing.add(found.folder, found.name, Identity.of(facts), links=facts.st_nlink)
 
     def _follow(self, found: Found) -> None:
         """Enter the folder that a link leads to under its real path, so that no path we keep goes through a link.
