@@ -114,11 +114,10 @@ async def test_what_two_servers_could_read_differently_is_not_read_at_all(extra:
     [
         b"GET /" + b"a" * 200_000,
         b"GET / HTTP/1.1\r\nX: " + b"a" * 200_000,
-        b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 200 + b"\r\n",
         b"GET / HTTP/1.1\r\n" + b"A: %s\r\n" % (b"c" * 1000) * 70,
         b"A" * 200_000,
     ],
-    ids=["url", "value", "many", "sum", "method"],
+    ids=["url", "value", "sum", "method"],
 )
 async def test_a_header_without_bounds_is_cut_off(flood: bytes) -> None:
     async with http_door() as (server, _):
