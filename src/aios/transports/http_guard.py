@@ -125,7 +125,6 @@ class GuardedHttp(HttpToolsProtocol):
         self._request = Incoming(self)
         self.scope["extensions"] = {"aios": self._request}  # type: ignore[typeddict-item]
         self._in_head = self._in_message = True
-        self._unseen = 0
         self._allow(self._settings.header_timeout_ms)
 
     def on_header(self, name: bytes, value: bytes) -> None:
