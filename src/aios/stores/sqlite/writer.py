@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
+from traceback import format_exception
 from typing import Any, Final, TypeVar, cast
 
 import apsw
@@ -255,7 +256,7 @@ class Writer:
 
     def _deliver(self, transaction: Transaction) -> None:
         for task, error in transaction.unclaimable:
-            _log.error("task cannot be claimed", task_id=task.task_id, exc_info=error)
+            _log.error("task cannot be claimed", task_id=task.task_id, trace=_trace(error))
         seat = self._claiming
         if seat is None:
             return
@@ -266,7 +267,7 @@ class Writer:
                 seat.deliver(transaction.claimed, due)
             except Exception as error:
                 # The thread must live on: what was claimed is found by `lost` at the next start.
-                _log.error("claimed tasks could not be delivered", exc_info=error)
+                _log.error("claimed tasks could not be delivered", trace=_trace(error))
 
     def _undo(self, error: Exception) -> None:
         database = self._database
@@ -291,7 +292,7 @@ class Writer:
         else:
             blamed = InternalError(f"The store could not write this: {type(error).__name__}.")
             blamed.__cause__ = error
-        _log.error("write failed", exc_info=error)
+        _log.error("write failed", trace=_trace(error))
         for call in calls:
             call.value, call.error = None, blamed
         answer(calls)
@@ -316,6 +317,11 @@ class Writer:
         (last_row,) = cast(tuple[int], database.execute(statement("last_row")).fetchone())
         self._next_row = max(self._next_row, last_row + 1)
         self._is_stale = False
+
+
+def _trace(error: Exception) -> str:
+    """Give where an error came from, without the values of variables: these may hold secrets."""
+    return "".join(format_exception(error))
 
 
 def _standings(database: Database) -> Iterator[Standing]:
