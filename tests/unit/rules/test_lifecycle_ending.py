@@ -113,7 +113,9 @@ def test_a_task_that_did_not_start_in_time_fails_whatever_its_retries() -> None:
     change = decide(a_task(retry=THRICE), Expire(), now=after(60_000))
     assert steps_of(change) == [(Status.PENDING, Status.FAILED)]
     assert data(change.events[0])["reason"] == "expired"
-    assert data(change.events[1])["error"]["code"] == -32005
+    error = data(change.events[1])["error"]
+    assert (error["code"], error["data"]["capability_id"]) == (-32005, "compat.shop.compare")
+    assert "2026-01-05T10:01:00.000Z" in error["data"]["detail"]
 
 
 @pytest.mark.parametrize("expires_at", [None, after(1)])

@@ -68,7 +68,7 @@ def expire(draft: Draft, command: Expire) -> None:
 
 def cancel(draft: Draft, command: Cancel) -> None:
     """End the task at once. Its slot stays taken until its code has really stopped."""
-    _finish(draft, Status.CANCELED, command.reason, worker=draft.task.worker)
+    _finish(draft, Status.CANCELED, command.reason)
 
 
 def succeed(draft: Draft, result: Any, artifacts: Sequence[Artifact]) -> None:
