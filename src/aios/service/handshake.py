@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from aios.errors import (
     AlreadyInitialized,
     AuthenticationRequired,
@@ -24,11 +26,12 @@ from aios.protocol.handshake import (
     ShutDown,
     Shutdown,
 )
-from aios.protocol.params import Nothing
+from aios.protocol.params import Nothing, refuse
 from aios.rules import handshake as rules
 from aios.service.call import Call, Principal, handles
 from aios.service.session import default_id
 
+CLIENT_INFO_BYTES_MAX = 8 * 1024
 ABILITIES = {"streaming": True, "batch": True, "notifications": True}
 EXTENSIONS = ("urn:aios:ext:priority:1.0",)
 
@@ -37,6 +40,8 @@ EXTENSIONS = ("urn:aios:ext:priority:1.0",)
 async def initialize(call: Call, params: Initialize) -> Initialized:
     """Agree, and make a session or find the previous one again."""
     connection = call.connection
+    if len(msgspec.json.encode(params.client_info)) > CLIENT_INFO_BYTES_MAX:
+        raise refuse("/client_info", f"is kept with the session and may have {CLIENT_INFO_BYTES_MAX} bytes")
     if connection.opening is not None:
         raise AlreadyInitialized("this connection is being initialized; wait for the answer")
     connection.opening = asyncio.get_running_loop().create_future()
@@ -94,11 +99,11 @@ async def shutdown(call: Call, params: Shutdown) -> ShutDown:
         raise InvalidInput("shutdown closes a session: name it with AIOS-Session-Id; the default session stays open")
     session = await call.service.sessions.use(call.session_id, call.principal)
     await call.service.sessions.close(session)
-    call.connection.closes = call.connection.is_duplex
     if not params.force:
         waited = await call.engine.foreground(session.session_id)
         await asyncio.gather(*(call.engine.until(each.task_id, _is_over, params.timeout_ms) for each in waited))
     cancelled = await _cancel_all(call, session.session_id, params.reason or "shutdown")
+    call.connection.closes = call.connection.is_duplex
     lasted = call.engine.clock.now() - session.created_at
     return ShutDown(
         success=True, pending_tasks_cancelled=cancelled, session_duration_ms=int(lasted.total_seconds() * 1000)

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from typing import cast
 
 import msgspec
+import structlog
 
 from aios.engine.engine import Engine
 from aios.engine.ids import new_id
-from aios.errors import ResourceBusy, SubscriptionNotFound
+from aios.errors import ResourceBusy, StoreUnavailable, SubscriptionNotFound
 from aios.model import Event, EventKind, EventPage, Status, Task, TaskId
 from aios.protocol.events import Snapshot
 from aios.service import access, views
@@ -24,6 +25,10 @@ SWEEP_EVERY = timedelta(minutes=1)
 LOOK_BACK = 16
 """So many events before the last are searched for the current status at first; sixteen times as many at each next try."""
 PAGE_EVENTS = 500
+NAP = timedelta(seconds=1)
+"""How long a reader waits when the log cannot be read, before it tries again."""
+
+_log = structlog.get_logger()
 
 STATUS_AND_COMPANIONS = frozenset(
     {
@@ -130,32 +135,57 @@ class Subscriptions:
         subscription.readers += 1
         position = subscription.cursor
         try:
-            while position < subscription.opening_until:
-                page = await self._opening(subscription, position)
-                if told := [event for event in page.events if subscription.tells(event)]:
-                    yield cast("list[Event | Snapshot]", told)
-                position = page.events[-1].number if page.events else subscription.opening_until
-                subscription.cursor = max(subscription.cursor, position)
-            kinds = None if len(subscription.kinds) == len(EventKind) else subscription.kinds
-            feed = self._engine.feed.follow(subscription.task_id, position, kinds=kinds)
-            async with aclosing(feed) as pages:
-                while (page := await _next(subscription, pages)) is not None:
-                    if told := await self._told(subscription, page, position):
-                        yield told
-                        position = told[-1].number
-                        subscription.cursor = max(subscription.cursor, position)
+            while True:
+                try:
+                    async with aclosing(self._pages(subscription, position)) as pages:
+                        async for page, position in pages:
+                            if page:
+                                yield page
+                            subscription.cursor = max(subscription.cursor, position)
+                    return
+                except StoreUnavailable as error:
+                    _log.warning("a task's log cannot be read", task_id=subscription.task_id, reason=str(error))
+                    await self._nap()
         finally:
             subscription.readers -= 1
             subscription.idle_since = self._engine.clock.now()
 
-    async def _told(self, subscription: Subscription, page: EventPage, position: int) -> list[Event | Snapshot]:
-        told: list[Event | Snapshot] = []
-        if page.is_cut:
-            snapshot = await self.snapshot(subscription)
-            told.append(snapshot)
-            position = snapshot.number
-        told.extend(event for event in page.events if event.number > position and subscription.tells(event))
-        return told
+    async def _pages(
+        self, subscription: Subscription, position: int
+    ) -> AsyncGenerator[tuple[list[Event | Snapshot], int], None]:
+        """Read from a position, each page with the position after it."""
+        while position < subscription.opening_until:
+            events = await self._opening(subscription, position)
+            position = events[-1].number if events else subscription.opening_until
+            yield [event for event in events if subscription.tells(event)], position
+        kinds = None if len(subscription.kinds) == len(EventKind) else subscription.kinds
+        async with aclosing(self._engine.feed.follow(subscription.task_id, position, kinds=kinds)) as pages:
+            while (page := await _next(subscription, pages)) is not None:
+                told: list[Event | Snapshot] = []
+                if page.is_cut:
+                    snapshot = await self.snapshot(subscription)
+                    told.append(snapshot)
+                    position = snapshot.number
+                told += [event for event in page.events if event.number > position and subscription.tells(event)]
+                position = told[-1].number if told else position
+                yield told, position
+
+    async def _opening(self, subscription: Subscription, position: int) -> list[Event]:
+        """Read what belongs to the status in which the subscription found the task."""
+        kinds = subscription.kinds & STATUS_AND_COMPANIONS | {EventKind.STATUS}
+        page = await self._engine.events(subscription.task_id, position, limit=PAGE_EVENTS, kinds=kinds)
+        return [event for event in page.events if event.number <= subscription.opening_until]
+
+    async def _nap(self) -> None:
+        """Wait a moment before the log is tried again."""
+        awake = asyncio.get_running_loop().create_future()
+        timer = self._engine.clock.call_at(
+            self._engine.clock.now() + NAP, lambda: None if awake.done() else awake.set_result(None)
+        )
+        try:
+            await awake
+        finally:
+            timer.cancel()
 
     async def snapshot(self, subscription: Subscription) -> Snapshot:
         """Say how the task stands, in place of events that were cut."""
@@ -193,11 +223,6 @@ class Subscriptions:
                 break
             span *= LOOK_BACK
         return task.version
-
-    async def _opening(self, subscription: Subscription, position: int) -> EventPage:
-        kinds = subscription.kinds & STATUS_AND_COMPANIONS | {EventKind.STATUS}
-        page = await self._engine.events(subscription.task_id, subscription.cursor, limit=PAGE_EVENTS, kinds=kinds)
-        return EventPage(events=[event for event in page.events if event.number <= subscription.opening_until])
 
     def _keep(self, subscription: Subscription, now: datetime) -> None:
         if now - self._swept_at >= SWEEP_EVERY:

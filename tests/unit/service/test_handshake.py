@@ -11,6 +11,7 @@ from aios.errors import (
     AlreadyInitialized,
     AuthenticationRequired,
     InvalidInput,
+    InvalidParams,
     NotInitialized,
     SessionExpired,
     VersionMismatch,
@@ -77,6 +78,15 @@ async def test_without_common_ground_there_is_no_session(params: Any, fact: str)
         with pytest.raises(NotInitialized):
             await caller.ask("aios/task.list")
         await caller.ask("aios/initialize", HELLO)
+
+
+async def test_what_a_client_says_of_itself_is_kept_and_so_is_bounded() -> None:
+    async with open_desk() as desk:
+        caller = desk.caller(is_duplex=True)
+        with pytest.raises(InvalidParams) as refused:
+            await caller.ask("aios/initialize", {**HELLO, "client_info": {"name": "x" * 9_000}})
+        assert refused.value.data["errors"][0]["path"] == "/client_info"
+        await caller.ask("aios/initialize", {**HELLO, "client_info": {"name": "x" * 8_000}})
 
 
 async def test_a_connection_is_initialized_once() -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from aios.errors import InvalidParams, ResourceBusy, SubscriptionNotFound, TaskNotFound, ValidationFailed
+from aios.errors import (
+    InvalidParams,
+    ResourceBusy,
+    StoreUnavailable,
+    SubscriptionNotFound,
+    TaskNotFound,
+    ValidationFailed,
+)
 from aios.model import AuthRequest, Event, JsonObject, Progress, Task
 from aios.protocol.events import Snapshot
 from aios.rules.lifecycle import Chunk, Fail, Log, Report, RequireAuth
@@ -341,3 +348,20 @@ async def test_a_lost_connection_ends_the_sending_and_nothing_else() -> None:
         await until(lambda: not subscription.readers)
         assert await desk.service.open_subscription(ALICE, subscription.subscription_id) is subscription
         assert told(await desk.read(subscription))[-1] == "6 result"
+
+
+async def test_a_reader_waits_out_a_store_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_desk() as desk:
+        task = await lively(desk)
+        found = await desk.service.open_task(ALICE, task.task_id)
+
+        async def broken(*arguments: Any, **options: Any) -> Any:
+            raise StoreUnavailable("the disk does not answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(desk.house.store, "events_after", broken)
+            reading = asyncio.create_task(desk.read(found))
+            await desk.clock.asked_for(1_000)
+        await desk.complete(task)
+        desk.clock.advance(1_000)
+        assert told(await reading) == ["1 status", "2 log", "3 progress", "5 status", "6 result"]
