@@ -52,7 +52,8 @@ class NewTask(Record, frozen=True, kw_only=True):
     run_at: datetime | None = None
     expires_in_ms: int | None = None
     idempotency_key: str | None = None
-    """For a child: the key of the step that spawns it, so that a re-run finds it again."""
+    task_id: TaskId | None = None
+    """For a child: the id that its parent has recorded before it asks, so that a re-run finds it again. Else one is made."""
 
 
 def check(new: NewTask, limits: Limits) -> None:
@@ -120,7 +121,7 @@ def creation(
         depth=0 if parent is None else _deeper(parent, limits),
     )
     task = Task(
-        task_id=TaskId(new_id("task", now)),
+        task_id=new.task_id or TaskId(new_id("task", now)),
         spec=spec,
         updated_at=now,
         run_at=now if not_before is None else max(now, not_before),
@@ -148,5 +149,5 @@ def _named(new: NewTask, parent: Task | None) -> IdempotencyKey | None:
 
 def digest(new: NewTask) -> bytes:
     """Digest the whole request but for who asks from where: the same from a new session is the same request."""
-    request = msgspec.structs.replace(new, principal="", session_id=None, idempotency_key=None)
+    request = msgspec.structs.replace(new, principal="", session_id=None, idempotency_key=None, task_id=None)
     return hashlib.sha256(_encode_sorted(request)).digest()

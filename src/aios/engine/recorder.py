@@ -61,7 +61,7 @@ class Recorder(Protocol):
     async def spawn(self, parent: Task, new: NewTask) -> Task:
         """Create a child of a running task: principal and session are the parent's, whatever `new` says.
 
-        With `idempotency_key` (the step's key) a parent that is run again is given the child it made before.
+        The parent chooses the child's `task_id` and records it before it asks; a re-run looks whether there is such a task.
 
         Raises:
             ValidationFailed: Nested deeper than `max_depth`, or the arguments do not fit.
