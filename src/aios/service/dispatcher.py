@@ -112,7 +112,7 @@ class Service:
             body,
             subscriptions=made,
             closes=connection.closes,
-            is_unreadable=not parsed.is_batch and _is_no_request(parsed.messages[0]),
+            is_unreadable=not parsed.is_batch and any(_is_no_request(each) for each in parsed.messages),
         )
 
     async def open_task(

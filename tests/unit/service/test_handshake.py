@@ -254,6 +254,7 @@ async def test_a_forced_shutdown_waits_for_nothing_and_closes_the_connection() -
         assert told["pending_tasks_cancelled"] == 1
         assert (await creating)["status"] == "canceled"
         assert any(each.closes for each in caller.replies)
+        assert await caller.send(b'{"method":"broken notification"}') is None
         with pytest.raises(SessionExpired):
             await caller.ask("aios/task.list")
 
