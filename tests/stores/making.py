@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from aios.model import Change, Limits, Progress, Task, TaskId, TaskSpec
-from aios.rules.lifecycle import Command, Complete, Report, Start, decide
+from aios.rules.lifecycle import Command, Complete, Report, Start, decide, decide_all
 from aios.store import Committed, Seat, Store
 from aios.testing.clock import ManualClock
 
@@ -46,11 +44,7 @@ class Desk:
 
     def change(self, task: Task, *commands: Command) -> Change:
         """Decide the commands one after the other, as one change."""
-        change = decide(task, commands[0], now=self.clock.now())
-        for command in commands[1:]:
-            following = decide(change.task, command, now=self.clock.now())
-            change = replace(following, before=change.before, events=change.events + following.events)
-        return change
+        return decide_all(task, commands, now=self.clock.now())
 
     async def create(self, task_id: str, **fields: Any) -> Task:
         """Store a new task."""
