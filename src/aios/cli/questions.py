@@ -12,7 +12,6 @@ from aios.cli.arguments import (
     coerce,
     enum_of,
     items_of,
-    parse_json,
     properties_of,
     resolve,
     types_of,
@@ -172,13 +171,7 @@ def answer_of(prompt: Prompt, text: str, *, is_required: bool = True) -> Any:
         case Line(many=True):
             return [coerce(each.strip(), prompt.schema, prompt.root) for each in typed.split(",")]
         case Line():
-            return _line(prompt, typed)
-
-
-def _line(prompt: Line, typed: str) -> Any:
-    if {"array", "object"}.intersection(types_of(prompt.schema, prompt.root)):
-        return parse_json(typed, "")
-    return coerce(typed, prompt.schema, prompt.root)
+            return coerce(typed, prompt.schema, prompt.root)
 
 
 def _empty(prompt: Prompt, is_required: bool) -> Any:
