@@ -190,25 +190,29 @@ class Writer:
                 return
 
     def _write_group(self, calls: list[_Write]) -> None:
+        failure: Exception | None = None
         try:
             transaction = self._commit(calls)
         except Exception as error:
             self._undo(error)
-            if isinstance(error, DISK_ERRORS):
-                self.health = Health(is_writable=False, reason=explain(error))
-                for call in calls:
-                    call.value, call.error = None, unavailable(error)
-                answer(calls)
-            elif len(calls) > 1:
-                for call in calls:
-                    self._write_group([call])
-            else:
-                self._blame(calls, error)
+            failure = error
         else:
             self.health = _HEALTHY
             failpoint("commit.after")
             answer(calls)
             self._deliver(transaction)
+        if failure is None:
+            return
+        if isinstance(failure, DISK_ERRORS):
+            self.health = Health(is_writable=False, reason=explain(failure))
+            for call in calls:
+                call.value, call.error = None, unavailable(failure)
+            answer(calls)
+        elif len(calls) > 1:
+            for call in calls:
+                self._write_group([call])
+        else:
+            self._blame(calls, failure)
 
     def _commit(self, calls: list[_Write]) -> Transaction:
         database = self._ready()
