@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, cast
 
 from aios.adapter import BlockingContext, Child, Context, OAuth2
@@ -42,9 +42,15 @@ class _Blocking:
         if self._owner.is_canceled:
             raise asyncio.CancelledError
 
-    def progress(self, *said: Any) -> None:
+    def progress(
+        self,
+        percent: float | None = None,
+        message: str | None = None,
+        current_step: int | None = None,
+        total_steps: int | None = None,
+    ) -> None:
         self.checkpoint()
-        self._owner.recorded.progress.append((*said, *(None,) * (4 - len(said))))
+        self._owner.recorded.progress.append((percent, message, current_step, total_steps))
 
 
 class RecordingContext:
@@ -105,17 +111,19 @@ class RecordingContext:
         return json.loads(self.recorded.steps[place])
 
     async def ask(self, prompt: str, name: str | None = None, **question: Any) -> Any:
-        del name
-        self.recorded.questions.append({"prompt": prompt, **question})
-        self.on_ask()
-        return self.recorded.answers.pop(0)
+        def answer() -> Any:
+            self.recorded.questions.append({"prompt": prompt, **question})
+            self.on_ask()
+            return self.recorded.answers.pop(0)
+
+        return await self.step(name or prompt, answer)
 
     async def in_thread(self, call: Callable[[BlockingContext], Any], *, is_last: bool = False) -> Any:
         del is_last
         return await asyncio.to_thread(call, cast("BlockingContext", _Blocking(self)))
 
     @contextlib.contextmanager
-    def pausing(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
+    def pausing(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> Generator[None]:
         self.pausers.append((pause, resume))
         try:
             yield

@@ -71,18 +71,18 @@ def test_devices_sockets_and_pipes_are_passed_over(tmp_path: Path) -> None:
     assert tally.special == 2
 
 
-@pytest.mark.parametrize(
-    ("include", "exclude", "expected"),
-    [
-        (["*.jpg"], [], {"a.jpg", "sub/b.jpg"}),
-        (["sub/*"], [], {"sub/b.jpg", "sub/c.txt"}),
-        ([], ["*.jpg"], {"sub/c.txt"}),
-        ([], ["sub/"], {"a.jpg"}),
-        (["*.jpg"], ["sub/b*"], {"a.jpg"}),
-        (["*.JPG"], [], set()),
-        (["[ab].jp?"], [], {"a.jpg", "sub/b.jpg"}),
-    ],
-)
+PATTERNS: list[tuple[list[str], list[str], set[str]]] = [
+    (["*.jpg"], [], {"a.jpg", "sub/b.jpg"}),
+    (["sub/*"], [], {"sub/b.jpg", "sub/c.txt"}),
+    ([], ["*.jpg"], {"sub/c.txt"}),
+    ([], ["sub/"], {"a.jpg"}),
+    (["*.jpg"], ["sub/b*"], {"a.jpg"}),
+    (["*.JPG"], [], set()),
+    (["[ab].jp?"], [], {"a.jpg", "sub/b.jpg"}),
+]
+
+
+@pytest.mark.parametrize(("include", "exclude", "expected"), PATTERNS)
 def test_patterns_say_what_is_taken_in(
     tmp_path: Path, include: list[str], exclude: list[str], expected: set[str]
 ) -> None:

@@ -100,7 +100,7 @@ async def _attend(program: Program, ear: Ear, stdin: str | None) -> int:
             await _hear_out(ear, listening)
             for task in (feeding, *listening):
                 task.cancel()
-    except ExceptionGroup as failures:
+    except BaseExceptionGroup as failures:
         # What the store said to a chunk, for one; better told than a group of one.
         raise failures.exceptions[0] from None
     return code

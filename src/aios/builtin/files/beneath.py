@@ -7,8 +7,10 @@ longer than the system takes in one piece (PATH_MAX, 4096 bytes).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -83,10 +85,26 @@ class Root:
         found = os.fstat(self.descriptor)
         self.device = found.st_dev
         self.inode = found.st_ino
+        self._users = 1
+        self._lock = threading.Lock()
+
+    def hold(self) -> None:
+        """Keep the folder open until one more has let go: a thread may still be in it when its task has been canceled.
+
+        Raises:
+            OSError: All have let go already.
+        """
+        with self._lock:
+            if self._users == 0:
+                raise OSError(errno.EBADF, "the folder is closed", self.shown)
+            self._users += 1
 
     def close(self) -> None:
-        """Let go of the folder."""
-        os.close(self.descriptor)
+        """Let go of the folder; the last one closes it."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                os.close(self.descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +119,7 @@ class Passage:
     """One thread's way beneath a root. It stands in the folder where it was last, so that neighbours cost one call."""
 
     def __init__(self, root: Root) -> None:
+        root.hold()
         self._root = root
         self._folder: Parts = ()
         self._descriptor = root.descriptor
@@ -158,8 +177,9 @@ class Passage:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Go back to the root and hold nothing any more."""
+        """Hold nothing any more."""
         self._leave()
+        self._root.close()
 
     def __enter__(self) -> Self:
         return self

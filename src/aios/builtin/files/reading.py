@@ -78,13 +78,9 @@ class Reading:
     def _step(self, digests: Digests, batch: Batch) -> Callable[[], Awaitable[str]]:
         async def read_batch() -> str:
             numbers = list(batch.waiting)
-            try:
-                async with asyncio.TaskGroup() as threads:
-                    for _ in range(min(WORKERS, len(numbers))):
-                        threads.create_task(_wait_for(self._ctx.in_thread(partial(self._work, batch))))
-            except ExceptionGroup as failures:
-                # One says it all, and better than a group of one.
-                raise failures.exceptions[0] from None
+            work = partial(self._work, batch)
+            # Not a TaskGroup: that would go on where a thread says that it was canceled, as if it had read all.
+            await asyncio.gather(*(self._ctx.in_thread(work) for _ in range(min(WORKERS, len(numbers)))))
             return digests.record(numbers, batch.found)
 
         return read_batch
@@ -127,7 +123,3 @@ class Reading:
     def _note(self, examples: Examples, number: int) -> None:
         with self._lock:
             examples.add(self._listing.path(number))
-
-
-async def _wait_for(awaitable: Awaitable[None]) -> None:
-    await awaitable
