@@ -136,6 +136,27 @@ async def test_a_deadline_that_could_not_be_written_is_tried_again(monkeypatch: 
         assert disk.times == 0
 
 
+async def test_a_look_for_what_is_overdue_that_fails_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_house() as house:
+        task = await house.started(timeout_ms=1_000)
+        overdue, refusals = house.store.overdue, [1, 2]
+
+        async def refuse(now: Any, *, limit: int) -> list[Task]:
+            if refusals:
+                refusals.pop()
+                raise StoreUnavailable("the disk cannot be read")
+            return await overdue(now, limit=limit)
+
+        monkeypatch.setattr(house.store, "overdue", refuse)
+        for _ in range(100):
+            house.clock.advance(1_000)
+            if (await house.engine.task(task.task_id)).status is Status.FAILED:
+                break
+            await house.store.next_overdue()
+        assert (await house.wait(task.task_id, Status.FAILED)).error is not None
+        assert refusals == []
+
+
 async def test_a_slot_is_given_back_as_soon_as_the_disk_has_room_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_house(max_concurrent_tasks=1) as house:
         task = await house.started()

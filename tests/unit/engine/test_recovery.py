@@ -6,8 +6,13 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from aios.model import Change, InputRequest, Retry, Status, Task, TaskId
+import pytest
+
+from aios.errors import StoreUnavailable
+from aios.model import Change, InputRequest, Limits, Retry, Status, Task, TaskId
 from aios.rules.lifecycle import Ask, HandBack
+from aios.store import Committed
+from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock
 from tests.unit.engine.house import House, open_house, order
 
@@ -147,3 +152,35 @@ async def test_a_stop_under_load_leaves_no_slot_taken(tmp_path: Path) -> None:
         counts = await house.engine.counts()
         assert counts["slots"] == 0
         assert counts["pending"] + counts["working"] == 200
+
+
+async def test_a_task_that_was_canceled_before_its_claim_was_told_is_not_run_and_its_slot_comes_back() -> None:
+    async with open_house(max_concurrent_tasks=1) as house:
+        task = await house.started()
+        await house.engine.cancel(task.task_id)
+        vars(vars(house.engine)["_scheduler"])["_claimed"](Change(task=task, before=0))
+        other = await house.create()
+        assert (await house.runner.next()).task_id == other.task_id
+
+
+async def test_nothing_is_run_while_the_last_process_cannot_be_cleared_away(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with suppress(Crashed):
+        async with open_house(tmp_path, clock=clock) as house:
+            await house.started()
+            await crash(house)
+    limits = Limits()
+    store = SqliteStore.open(tmp_path, limits=limits, now=clock.now)
+    house = House(store=store, clock=clock, limits=limits, worker="worker-2")
+
+    async def refuse(change: Change) -> Committed:
+        raise StoreUnavailable("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "commit", refuse)
+        with pytest.raises(StoreUnavailable, match="taken over"):
+            await house.engine.start(house.runner)
+    await house.engine.start(house.runner)
+    assert (await house.runner.next()).claim == 2
+    await house.engine.stop(0)
+    await store.close()
