@@ -79,13 +79,19 @@ def test_a_limit_is_the_smaller_one_of_both_sides() -> None:
     limits = Limits(
         max_concurrent_tasks=10, max_tasks_per_tool=3, max_queue_size=100, max_batch_size=7, max_message_size=99
     )
-    asked = {"max_concurrent_tasks": 4, "max_tasks_per_tool": 30, "max_batch_size": 2.5, "max_speed": 1}
+    asked = {
+        "max_concurrent_tasks": 4,
+        "max_tasks_per_tool": 30,
+        "max_message_size": 1,
+        "max_batch_size": 2.5,
+        "max_speed": 1,
+    }
     assert choose_capabilities({"limits": asked}, ours=OURS, limits=limits)["limits"] == {
         "max_concurrent_tasks": 4,
         "max_tasks_per_tool": 3,
         "max_queue_size": 100,
         "max_batch_size": 2,
-        "max_message_size": 99,
+        "max_message_size": 1,
     }
 
 

@@ -95,6 +95,7 @@ def test_a_worker_lost_once_too_often_fails_the_task() -> None:
     assert data(change.events[0])["reason"] == "worker_lost"
     error = data(change.events[1])["error"]
     assert (error["code"], error["data"]["error_id"], error["data"]["crashes"]) == (-32603, "AIOS-WORKER-LOST", 3)
+    assert error["data"]["capability_id"] == "compat.shop.compare"
     assert (change.task.status, change.task.worker, change.task.error) == (Status.FAILED, None, error)
     assert decide(a_task(WORKING, crashes=1), Lost(max_crashes=2), now=LATE).task.status is WORKING
 

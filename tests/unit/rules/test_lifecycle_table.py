@@ -128,7 +128,10 @@ def test_a_refusal_says_what_a_caller_may_ask_for_instead(status: Status, allowe
     wire = refused.value.to_wire()
     assert wire["code"] == -32108
     assert wire["data"]["allowed"] == allowed
-    assert "task-1" in wire["data"]["detail"]
+    assert wire["data"]["detail"] == (
+        f"Task task-1 is {status}: `{wrong.kind}` is not possible there; "
+        f"what can be asked for now: {', '.join(allowed)}."
+    )
 
 
 def test_of_several_commands_one_that_is_refused_refuses_all() -> None:

@@ -26,6 +26,8 @@ from aios.rules.matching import matches
         ("ab*ba", "aba", False),
         ("ab*ba", "abba", True),
         ("*ab*ab*", "ab", False),
+        ("a*b*b", "ab", False),
+        ("a*b*b", "abb", True),
         ("**", "x", True),
         ("Compat.*", "compat.browser", False),
         ("demo", "demo", True),

@@ -36,6 +36,12 @@ def test_no_delay_is_longer_than_it_may_be(backoff: Backoff) -> None:
         assert delay_ms(endless, attempt, jitter=0.99) <= DELAY_MS_MAX
 
 
+def test_a_delay_of_a_year_is_kept_whole() -> None:
+    year_ms = 366 * 24 * 3_600_000
+    assert delay_ms(Retry(delay_ms=year_ms), 1) == year_ms
+    assert delay_ms(Retry(delay_ms=year_ms + 1, max_delay_ms=2 * year_ms), 1) == year_ms
+
+
 def test_a_task_may_be_attempted_as_often_as_it_says() -> None:
     assert not has_attempt_left(Retry(), 1)
     assert has_attempt_left(Retry(max_attempts=3), 2)
