@@ -29,7 +29,7 @@ async def test_only_what_was_answered_is_removed(tmp_path: Path) -> None:
     assert question["prompt"] == "Which copies may go?"
     assert question["options"][0] == {
         "id": "copy-1",
-        "label": "b (3 bytes)",
+        "label": "b (3 bytes), a copy of a",
         "value": "b",
         "path": "b",
         "size": 3,

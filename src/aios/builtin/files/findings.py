@@ -71,7 +71,7 @@ class Choice:
         path = to_text(self.path)
         return {
             "id": self.id,
-            "label": f"{to_label(path, 80)} ({to_size(self.identity.size)})",
+            "label": f"{to_label(path, 80)} ({to_size(self.identity.size)}), a copy of {to_label(to_text(self.keeps), 80)}",
             "value": path,
             "path": path,
             "size": self.identity.size,
