@@ -136,8 +136,11 @@ class Context(Protocol):
         options: Sequence[Any] | None = None,
         schema: JsonObject | None = None,
         timeout_ms: int | None = None,
+        reason: str | None = None,
     ) -> Any:
         """Put a question to a person and wait, without holding a slot. Durable: the answer is kept over re-runs.
+
+        `reason` stands in the task's history, where it says in short why it waits.
 
         Raises:
             TaskTimeout: Nobody answered within `timeout_ms`.
@@ -265,6 +268,7 @@ class BlockingContext(Protocol):
         options: Sequence[Any] | None = None,
         schema: JsonObject | None = None,
         timeout_ms: int | None = None,
+        reason: str | None = None,
     ) -> Any:
         """See `Context.ask`."""
         ...

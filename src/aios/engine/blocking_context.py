@@ -90,11 +90,14 @@ class ThreadContext:
         options: Sequence[Any] | None = None,
         schema: JsonObject | None = None,
         timeout_ms: int | None = None,
+        reason: str | None = None,
     ) -> Any:
         """Put a question and wait for its answer, without a slot."""
         return from_thread(
             self._run,
-            lambda: self._context.ask(prompt, name, options=options, schema=schema, timeout_ms=timeout_ms),
+            lambda: self._context.ask(
+                prompt, name, options=options, schema=schema, timeout_ms=timeout_ms, reason=reason
+            ),
         )
 
     def authenticate(

@@ -36,7 +36,8 @@ def checked(command: Command, *, limits: Limits, registry: Registry) -> Command:
         case Chunk():
             return replace(command, data=plain(command.data, what="The chunk", bytes_max=bytes_max))
         case Ask():
-            return Ask(_checked_question(command.request, registry, bytes_max))
+            reason = plain(command.reason, what="The reason", bytes_max=bytes_max)
+            return Ask(_checked_question(command.request, registry, bytes_max), reason)
         case RequireAuth():
             check_key(command.request.step)
             return RequireAuth(sound(command.request, what="The sign-in request", bytes_max=bytes_max))

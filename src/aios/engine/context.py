@@ -163,12 +163,14 @@ class AttemptContext:
         options: Sequence[Any] | None = None,
         schema: JsonObject | None = None,
         timeout_ms: int | None = None,
+        reason: str | None = None,
     ) -> Any:
         """Put a question and wait for its answer, without a slot."""
 
         def question(key: str) -> Ask:
             choices = list(options) if options is not None else None
-            return Ask(InputRequest(step=key, prompt=prompt, options=choices, schema=schema, timeout_ms=timeout_ms))
+            request = InputRequest(step=key, prompt=prompt, options=choices, schema=schema, timeout_ms=timeout_ms)
+            return Ask(request, reason)
 
         return await self._requested("ask", name or prompt, question)
 

@@ -15,7 +15,7 @@ async def test_the_history_tells_each_status_with_its_time_reason_and_question()
         task = await house.started()
         house.clock.advance(30_000)
         question = InputRequest(step="ask:1", prompt="Which?", options=["a", "b", "c"])
-        await house.engine.record(task, Log("info", "x"), Ask(question))
+        await house.engine.record(task, Log("info", "x"), Ask(question, "a choice to make"))
         house.clock.advance(30_000)
         await house.engine.give_input(task.task_id, "a")
         done = await house.complete(await house.runner.next())
@@ -25,6 +25,7 @@ async def test_the_history_tells_each_status_with_its_time_reason_and_question()
             {
                 "state": "input_required",
                 "timestamp": "2026-01-05T10:00:30.000Z",
+                "reason": "a choice to make",
                 "metadata": {"prompt": "Which?", "options_count": 3},
             },
             {"state": "working", "timestamp": "2026-01-05T10:01:00.000Z", "reason": "input_provided"},

@@ -75,6 +75,7 @@ class Ask(msgspec.Struct, frozen=True):
 
     kind: ClassVar[str] = "ask"
     request: InputRequest
+    reason: str | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ def _apply(draft: Draft, outcome: Outcome) -> None:
 
 def ask(draft: Draft, command: Ask) -> None:
     """Put a question and give the slot back."""
-    request = _park(draft, Status.INPUT_REQUIRED, command.request)
+    request = _park(draft, Status.INPUT_REQUIRED, command.request, command.reason)
     data = events.input_required(draft.task.task_id, draft.timestamp, request)
     draft.add(EventKind.INPUT_REQUIRED, data)
 
@@ -59,11 +59,11 @@ def require_auth(draft: Draft, command: RequireAuth) -> None:
     draft.add(EventKind.AUTH_REQUIRED, events.auth_required(draft.task.task_id, draft.timestamp, request))
 
 
-def _park(draft: Draft, status: Status, request: Request) -> Request:
+def _park(draft: Draft, status: Status, request: Request, reason: str | None = None) -> Request:
     if request.timeout_ms is not None and request.due_at is None:
         request = replace(request, due_at=draft.now + request.timeout_ms * MILLISECOND)
     used_ms = draft.used_ms()
-    draft.move(status, request=request, worker=None, used_ms=used_ms, deadline_at=None, run_at=None)
+    draft.move(status, reason, request=request, worker=None, used_ms=used_ms, deadline_at=None, run_at=None)
     return request
 
 
