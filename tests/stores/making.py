@@ -29,9 +29,12 @@ def new_task(task_id: str, clock: ManualClock, **fields: Any) -> Task:
         "created_at": now,
         **{name: value for name, value in fields.items() if name in _SPEC_FIELDS},
     }
-    rest = {name: value for name, value in fields.items() if name not in _SPEC_FIELDS}
-    spec = TaskSpec(**spec_fields)
-    return Task(**{"task_id": TaskId(task_id), "spec": spec, "updated_at": now, "run_at": now, **rest})
+    task_fields: dict[str, Any] = {
+        "updated_at": now,
+        "run_at": now,
+        **{name: value for name, value in fields.items() if name not in _SPEC_FIELDS},
+    }
+    return Task(task_id=TaskId(task_id), spec=TaskSpec(**spec_fields), **task_fields)
 
 
 class Desk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aios.errors import ValidationFailed
-from aios.model import Priority, Status, Task, TaskQuery
+from aios.model import Limits, Priority, Status, Task, TaskQuery
 from aios.rules.lifecycle import Cancel, Complete, Pause, Start
 from aios.rules.matching import matches
 from aios.stores.sqlite import SqliteStore
@@ -23,6 +23,10 @@ from tests.stores.conftest import Stores
 from tests.stores.making import WORKER, Desk
 
 CAPABILITIES: Final = ("compat.shop.compare", "compat.shop.buy", "compat.shopping", "system.files.read", "sys[a].x?y")
+
+
+Filled = tuple[asyncio.AbstractEventLoop, Desk, list[Task]]
+"""A loop, a store that only it asks, and what the store holds."""
 
 
 async def fill(desk: Desk) -> list[Task]:
@@ -118,14 +122,12 @@ QUERIES = st.builds(
 
 
 @pytest.fixture(scope="module")
-def filled() -> tuple[asyncio.AbstractEventLoop, Desk, list[Task]]:
+def filled() -> Iterator[Filled]:
     """Fill one store, once for all examples; it lives in memory and has a loop of its own."""
     loop = asyncio.new_event_loop()
     clock = ManualClock()
 
     async def make() -> tuple[Desk, list[Task]]:
-        from aios.model import Limits
-
         desk = Desk(SqliteStore.open(":memory:", limits=Limits(), now=clock.now), clock, Limits())
         return desk, await fill(desk)
 
@@ -137,7 +139,7 @@ def filled() -> tuple[asyncio.AbstractEventLoop, Desk, list[Task]]:
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=QUERIES)
-def test_a_list_is_what_a_plain_filter_and_sort_give(filled: Any, query: TaskQuery) -> None:
+def test_a_list_is_what_a_plain_filter_and_sort_give(filled: Filled, query: TaskQuery) -> None:
     loop, desk, tasks = filled
     page = loop.run_until_complete(desk.store.tasks(query))
     wanted = expected(tasks, query)
@@ -150,7 +152,7 @@ def test_a_list_is_what_a_plain_filter_and_sort_give(filled: Any, query: TaskQue
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=QUERIES, sizes=st.lists(st.integers(1, 25), min_size=60, max_size=60))
 def test_pages_by_cursor_give_everything_once_whatever_their_sizes(
-    filled: Any, query: TaskQuery, sizes: list[int]
+    filled: Filled, query: TaskQuery, sizes: list[int]
 ) -> None:
     loop, desk, tasks = filled
     query = replace(query, offset=0)

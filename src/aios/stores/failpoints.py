@@ -39,6 +39,12 @@ def _read(setting: str) -> dict[str, int]:
 _armed = _read(os.environ.get(VARIABLE, ""))
 
 
+def arm(setting: str) -> None:
+    """Set the points anew, in the form of the variable: for a test that forks instead of starting a process."""
+    _armed.clear()
+    _armed.update(_read(setting))
+
+
 def failpoint(name: str) -> None:
     """Die here if a test asked for it."""
     if _armed:

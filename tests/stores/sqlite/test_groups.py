@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from aios.stores.sqlite.transaction import Transaction
 from aios.testing.clock import ManualClock
 from tests.stores.conftest import Stores
 from tests.stores.making import WORKER, Desk, half_way, new_task
+from tests.stores.sqlite.faults import raw_database
 
 
 class Held:
@@ -250,4 +250,4 @@ async def test_the_log_beside_the_database_stays_bounded_while_readers_read(tmp_
         )
     assert (tmp_path / "aios.db-wal").stat().st_size < 32 * 1024 * 1024
     await store.close()
-    assert apsw.Connection(str(tmp_path / "aios.db")).pragma("quick_check") == "ok"
+    assert raw_database(tmp_path).pragma("quick_check") == "ok"

@@ -6,9 +6,10 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -19,6 +20,7 @@ from aios.stores.sqlite import SqliteStore, connections, opening, schema
 from aios.stores.sqlite.statements import migrations
 from aios.testing.clock import ManualClock
 from tests.stores.making import Desk
+from tests.stores.sqlite.faults import raw_database
 
 LIMITS = Limits()
 
@@ -71,7 +73,7 @@ async def test_a_second_store_on_the_folder_is_refused_by_name(tmp_path: Path) -
 
 
 @contextmanager
-def another_process(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def another_process(folder: Path) -> Generator[subprocess.Popen[str]]:
     """Run a process that has a store open on the folder, until it is killed."""
     program = (
         "import sys, pathlib\n"
@@ -98,17 +100,17 @@ async def test_another_process_on_the_folder_is_refused_and_a_dead_one_does_not_
 
 async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     await filled_and_closed(tmp_path)
-    database = apsw.Connection(str(tmp_path / connections.DATABASE))
+    database = raw_database(tmp_path)
     database.pragma("user_version", 99)
     database.close()
     with pytest.raises(StoreUnavailable, match="schema 99"):
         open_store(tmp_path)
-    database = apsw.Connection(str(tmp_path / connections.DATABASE))
+    database = raw_database(tmp_path)
     assert database.execute("SELECT count(*) FROM task").fetchone() == (20,)
 
 
 async def test_another_programs_database_is_refused(tmp_path: Path) -> None:
-    database = apsw.Connection(str(tmp_path / connections.DATABASE))
+    database = raw_database(tmp_path)
     database.execute("CREATE TABLE bookmarks (url TEXT)")
     database.close()
     with pytest.raises(StoreUnavailable, match="another program"):
@@ -173,24 +175,18 @@ async def test_a_store_can_be_closed_while_it_is_checked(tmp_path: Path, monkeyp
 async def test_a_clean_stop_leaves_one_file_and_its_mark(tmp_path: Path) -> None:
     await filled_and_closed(tmp_path)
     assert not (tmp_path / "aios.db-wal").exists()
-    database = apsw.Connection(str(tmp_path / connections.DATABASE))
+    database = raw_database(tmp_path)
     assert database.execute("SELECT value FROM meta WHERE name = 'is_clean'").fetchone() == (1,)
 
 
 async def test_a_file_system_without_a_write_ahead_log_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class WithoutSharedMemory(apsw.VFS):
-        """As a network share offers it: files, but no memory shared between processes."""
-
-        def __init__(self) -> None:
-            super().__init__("without-shared-memory", base="unix-dotfile")
-
-    vfs = WithoutSharedMemory()
+    """As a network share may be: the files are locked by name, and no memory is shared between processes."""
     real = apsw.Connection
 
-    def connect(name: str, **options: object) -> apsw.Connection:
-        return real(name, vfs=vfs.name if hasattr(vfs, "name") else "without-shared-memory", **options)
+    def connect(filename: str, **options: Any) -> apsw.Connection:
+        return real(filename, vfs="unix-dotfile", **options)
 
     monkeypatch.setattr(connections.apsw, "Connection", connect)
     with pytest.raises(StoreUnavailable, match="write-ahead log"):

@@ -34,7 +34,7 @@ OFFSET_MAX: Final = 10_000_000
 SORTS: Final = frozenset({"created_at", "updated_at", "started_at", "priority", "status"})
 
 
-class _Cursor(Record, frozen=True, kw_only=True, array_like=True):
+class Cursor(Record, frozen=True, kw_only=True, array_like=True):
     """Where a page ended."""
 
     query: bytes
@@ -53,7 +53,7 @@ class _Way(NamedTuple):
 
 
 _encode_query = msgspec.json.Encoder().encode
-_decode_cursor = msgspec.msgpack.Decoder(_Cursor).decode
+_decode_cursor = msgspec.msgpack.Decoder(Cursor).decode
 
 
 def _digest(query: TaskQuery) -> bytes:
@@ -61,7 +61,7 @@ def _digest(query: TaskQuery) -> bytes:
     return blake2b(_encode_query(replace(query, cursor=None, limit=0, offset=0)), digest_size=8).digest()
 
 
-def _read_cursor(query: TaskQuery) -> _Cursor | None:
+def _read_cursor(query: TaskQuery) -> Cursor | None:
     if query.cursor is None:
         return None
     text = query.cursor
@@ -118,6 +118,10 @@ def _ended(query: TaskQuery) -> tuple[list[str], list[Any]]:
     return terms, values
 
 
+def _where(terms: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(terms)}" if terms else ""
+
+
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
@@ -144,7 +148,7 @@ def _narrow_ways(query: TaskQuery) -> list[_Way]:
     return ways
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """One of the two parts of a list: from where, under which conditions, and whether few rows lie there."""
 
     source: str
@@ -154,10 +158,11 @@ class _Part(NamedTuple):
 
     @property
     def where(self) -> str:
-        return f"WHERE {' AND '.join(self.terms)}" if self.terms else ""
+        return _where(self.terms)
 
 
-def _finished_part(database: Database, query: TaskQuery) -> _Part:
+def finished_part(database: Database, query: TaskQuery) -> Part:
+    """Choose the way into the finished tasks: the narrowest filter, if one is narrow, else the index of the order."""
     terms, values = _conditions(query)
     only, bounds = _ended(query)
     best: tuple[int, _Way] | None = None
@@ -168,20 +173,20 @@ def _finished_part(database: Database, query: TaskQuery) -> _Part:
             best = (count, way)
     if best is None:
         index = f"INDEXED BY finished_by_{query.sort}"
-        return _Part(f"finished AS part {index}", [*terms, *only], [*values, *bounds], is_narrow=False)
+        return Part(f"finished AS part {index}", [*terms, *only], [*values, *bounds], is_narrow=False)
     way = best[1]
     terms = [way.where, *terms, *only]
-    return _Part(f"finished AS part {way.hint}", terms, [*way.values, *values, *bounds], is_narrow=True)
+    return Part(f"finished AS part {way.hint}", terms, [*way.values, *values, *bounds], is_narrow=True)
 
 
-def _parts(database: Database, query: TaskQuery) -> list[_Part]:
+def _parts(database: Database, query: TaskQuery) -> list[Part]:
     asked = set(query.statuses)
-    parts: list[_Part] = []
+    parts: list[Part] = []
     if not asked or asked & TERMINAL:
-        parts.append(_finished_part(database, query))
+        parts.append(finished_part(database, query))
     is_ended = query.only_ended or query.ended_after is not None or query.ended_before is not None
     if not is_ended and (not asked or asked - TERMINAL):
-        parts.append(_Part("unfinished AS part", *_conditions(query), is_narrow=True))
+        parts.append(Part("unfinished AS part", *_conditions(query), is_narrow=True))
     return parts
 
 
@@ -189,7 +194,7 @@ def _one(database: Database, sql: str, values: Sequence[Any]) -> int:
     return cast(tuple[int], database.execute(sql, values).fetchone())[0]
 
 
-def _count(database: Database, part: _Part) -> tuple[int, bool]:
+def _count(database: Database, part: Part) -> tuple[int, bool]:
     """Count what matches in a part; True beside an estimate."""
     if part.is_narrow:
         sql = statement("count").format(source=part.source, where=part.where)
@@ -206,27 +211,34 @@ def _count(database: Database, part: _Part) -> tuple[int, bool]:
     return max(found, everything * matching // min(SAMPLED_ROWS, everything)), True
 
 
+def part_page(query: TaskQuery, part: Part, cursor: Cursor | None, *, limit: int) -> tuple[str, list[Any]]:
+    """Give the statement for the first tasks of a part after a cursor, and its values."""
+    way, beyond = ("DESC", "<") if query.is_descending else ("ASC", ">")
+    terms, values = part.terms, part.values
+    if cursor is not None:
+        terms = [*terms, f"({query.sort}, task_id) {beyond} (?, ?)"]
+        values = [*values, cursor.value, cursor.task_id]
+    sql = statement("page_of_part").format(
+        sort=query.sort, source=part.source, where=_where(terms), way=way, limit=limit
+    )
+    return sql, values
+
+
 def _page_rows(
-    database: Database, query: TaskQuery, parts: Sequence[_Part], cursor: _Cursor | None
+    database: Database, query: TaskQuery, parts: Sequence[Part], cursor: Cursor | None
 ) -> list[tuple[int, int | str, str]]:
     """Give row, sorted value and id of the tasks on the page, and of one more."""
-    way, beyond = ("DESC", "<") if query.is_descending else ("ASC", ">")
     offset = query.offset if cursor is None else 0
     wanted = min(query.limit, PAGE_MAX) + 1
-    pieces: list[str] = []
-    values: list[Any] = []
-    for part in parts:
-        terms = part.terms if cursor is None else [*part.terms, f"({query.sort}, task_id) {beyond} (?, ?)"]
-        where = f"WHERE {' AND '.join(terms)}" if terms else ""
-        pieces.append(
-            statement("page_of_part").format(
-                sort=query.sort, source=part.source, where=where, way=way, limit=offset + wanted
-            )
-        )
-        values += part.values if cursor is None else [*part.values, cursor.value, cursor.task_id]
-    parts_sql = " UNION ALL ".join(pieces)
-    sql = statement("page").format(parts=parts_sql, way=way, limit=wanted, offset=offset)
-    return cast(list[tuple[int, int | str, str]], database.execute(sql, values).fetchall())
+    pieces = [part_page(query, part, cursor, limit=offset + wanted) for part in parts]
+    sql = statement("page").format(
+        parts=" UNION ALL ".join(sql for sql, _ in pieces),
+        way="DESC" if query.is_descending else "ASC",
+        limit=wanted,
+        offset=offset,
+    )
+    values = [value for _, values in pieces for value in values]
+    return cast("list[tuple[int, int | str, str]]", database.execute(sql, values).fetchall())
 
 
 def _check(query: TaskQuery) -> None:
@@ -268,7 +280,7 @@ def tasks(database: Database, query: TaskQuery) -> TaskPage:
     next_cursor = None
     if has_more:
         _, value, task_id = rows[len(page) - 1]
-        made = msgspec.msgpack.encode(_Cursor(query=_digest(query), value=value, task_id=task_id))
+        made = msgspec.msgpack.encode(Cursor(query=_digest(query), value=value, task_id=task_id))
         next_cursor = urlsafe_b64encode(made).rstrip(b"=").decode()
     return TaskPage(
         tasks=page,

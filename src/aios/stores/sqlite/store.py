@@ -188,7 +188,7 @@ class SqliteStore:
         return await self._read(lambda database: reads.recent_durations(database, capability_id, limit))
 
     async def counts(self) -> dict[Status | str, int]:
-        return self._writer.counts()
+        return dict(self._writer.counts)
 
     def health(self) -> Health:
         if self._check is not None and self._check.damage:

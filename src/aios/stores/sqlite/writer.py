@@ -95,6 +95,8 @@ class Writer:
         self._thread = Thread(target=self._run, name="aios-writer", daemon=True)
         self.cache = Cache()
         self.health = _HEALTHY
+        self.counts: dict[Status | str, int] = {}
+        """Tasks by status and slots taken, as of the last commit."""
 
     def start(self, database: Database) -> None:
         """Take over the connection that opening used, read what must be known, and begin."""
@@ -135,15 +137,6 @@ class Writer:
     def seated_worker(self) -> str:
         """The worker that is alive, if any."""
         return "" if self._seat is None else self._seat.worker
-
-    def counts(self) -> dict[Status | str, int]:
-        """Give the tasks by status and the slots taken, as last counted."""
-        slots = self._slots
-        counts: dict[Status | str, int] = {status: slots.unfinished[status] for status in Status}
-        for name, value in self._finished.items():
-            counts[Status(name)] = value
-        counts["slots"] = slots.running
-        return counts
 
     def close(self) -> None:
         """Write what waits, then end the thread and let go of the connection."""
@@ -230,7 +223,7 @@ class Writer:
         )
         self._is_stale = True  # Until the disk has it, memory runs ahead of the rows.
         if not self.health.is_writable:
-            mark_clean(database, is_clean=False)  # So that there is something to write, and to fail.
+            database.execute(statement("probe"))  # So that there is something to write, and to fail.
         transaction.settle()
         for call in calls:
             call.value, call.error = None, None
@@ -252,6 +245,7 @@ class Writer:
         self._is_stale = False
         self._finished = finished
         self._next_row = transaction.next_row
+        self._count()
         for row in transaction.purged_rows:
             self.cache.drop(row)
         for known in transaction.batch.touched.values():
@@ -321,6 +315,13 @@ class Writer:
         (last_row,) = cast(tuple[int], database.execute(statement("last_row")).fetchone())
         self._next_row = max(self._next_row, last_row + 1)
         self._is_stale = False
+        self._count()
+
+    def _count(self) -> None:
+        unfinished, finished = self._slots.unfinished, self._finished
+        counts: dict[Status | str, int] = {status: unfinished[status] + finished[status] for status in Status}
+        counts["slots"] = self._slots.running
+        self.counts = counts
 
 
 def _trace(error: Exception) -> str:

@@ -7,7 +7,7 @@ CREATE TABLE meta (
     value ANY
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO meta (name, value) VALUES ('is_clean', 1);
+INSERT INTO meta (name, value) VALUES ('is_clean', 1), ('probes', 0);
 
 CREATE TABLE task (
     row INTEGER PRIMARY KEY,

@@ -81,3 +81,6 @@ DELETE FROM event WHERE row = ? AND kind IN (2, 6, 7) AND number <= ?
 
 -- :set_clean
 UPDATE meta SET value = ? WHERE name = 'is_clean'
+
+-- :probe
+UPDATE meta SET value = value + 1 WHERE name = 'probes'
