@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from aios.model import JsonObject
+if TYPE_CHECKING:
+    from aios.model import JsonObject
 
 _WORD = re.compile(r"(?P<key>[^=]+?)(?P<mark>:?=)(?P<text>.*)", re.DOTALL)
 _YES = {"true", "yes", "y", "on", "1"}

@@ -13,8 +13,11 @@ from aios.cli.artifacts import show_artifacts
 from aios.cli.asking import Asker
 from aios.cli.display import Display, drawing
 from aios.cli.face import CANCELED, COMPLETED, FAILED, LEFT, WAITING, Face, clean
+from aios.cli.questions import label_of, value_of
 from aios.cli.terminal import Terminal, is_interactive
 from aios.errors import AiosError, AnswerLost, DaemonUnreachable, InputRequired, TaskNotFound, UserCanceled
+
+OPTIONS_SHOWN_MAX = 20
 
 if TYPE_CHECKING:
     from aios.client import Client, Question
@@ -89,8 +92,13 @@ class Attention:
 
     async def _unanswered(self, error: InputRequired) -> int:
         await self._conclude(is_over=False)
-        self._face.say(f"{error}".partition("; answer with")[0])
-        self._face.say(f"The task waits. Answer it with: aios task input {self._task_id}")
+        self._face.say(clean(f"{error}".partition("; answer with")[0]))
+        options = as_list(error.data.get("options"))
+        for option in options[:OPTIONS_SHOWN_MAX]:
+            self._face.say("  " + clean(f"{value_of(option)}  {label_of(option)}", is_one_line=True))
+        if len(options) > OPTIONS_SHOWN_MAX:
+            self._face.say(f"  … and {len(options) - OPTIONS_SHOWN_MAX} more: aios task get {self._task_id}")
+        self._face.say(f"The task waits. Answer it with: aios task input {self._task_id} ANSWER")
         return WAITING
 
     def _leave(self) -> None:
@@ -111,6 +119,9 @@ class Attention:
         match task["status"]:
             case "completed":
                 result = task.get("result")
+                # A bare value travels in an object; a person is shown what was meant.
+                if as_object(result).keys() == {"value"}:
+                    result = result["value"]
                 if isinstance(result, str):
                     self._face.write(clean(result))
                 elif result is not None:

@@ -11,6 +11,7 @@ from aios.cli.arguments import as_list, as_object, enum_of, items_of, properties
 from aios.cli.face import Face, clean, command
 
 if TYPE_CHECKING:
+    from aios.client import Client
     from aios.model import JsonObject
 
 
@@ -36,8 +37,26 @@ async def list_capabilities(face: Face, namespace: str | None, category: str | N
 async def info(face: Face, capability_id: str) -> None:
     """Tell all about a capability: what it does, what it takes, how to run it."""
     async with face.connect() as client:
-        found = await client.call("aios/capability.info", {"capability_id": capability_id})
+        found = await known(client, capability_id)
     face.show(found, lambda: clean(_described(found)))
+
+
+async def known(client: Client, capability_id: str) -> JsonObject:
+    """All about a capability. Raises: CapabilityNotFound, which says what may have been meant."""
+    from aios.errors import CapabilityNotFound
+
+    try:
+        return await client.call("aios/capability.info", {"capability_id": capability_id})
+    except CapabilityNotFound as error:
+        import difflib
+
+        ids = [each.id for each in await client.capabilities()]
+        last = {each.rpartition(".")[2]: each for each in ids}
+        near = difflib.get_close_matches(capability_id, ids, n=2) or [
+            last[name] for name in difflib.get_close_matches(capability_id.rpartition(".")[2], last, n=2, cutoff=0.75)
+        ]
+        error.data["did_you_mean"] = near
+        raise
 
 
 def _described(found: JsonObject) -> str:

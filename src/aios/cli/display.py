@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -27,6 +27,10 @@ class Drawing(Protocol):
 
     def progress(self, percent: float | None, message: str) -> None:
         """Show how far it is."""
+        ...
+
+    def begin(self) -> None:
+        """Show that it works."""
         ...
 
     def line(self, text: str) -> None:
@@ -53,6 +57,10 @@ class Bar:
         self._percent, self._message = percent, message
         bar, task = self._shown()
         bar.update(task, completed=percent or 0, total=None if percent is None else 100, message=message)
+
+    def begin(self) -> None:
+        """See `Drawing.begin`."""
+        self.progress(self._percent, self._message or "working")
 
     def line(self, text: str) -> None:
         """See `Drawing.line`."""
@@ -86,33 +94,45 @@ class Bar:
 
 
 class Lines:
-    """Plain lines, not too many."""
+    """Plain lines: of progress one every two seconds, always the latest, and none is kept back for ever."""
 
     def __init__(self) -> None:
-        self._shown_at = 0.0
         self._last = ""
         self._held = ""
+        self._timer: asyncio.TimerHandle | None = None
 
     def progress(self, percent: float | None, message: str) -> None:
-        """See `Drawing.progress`; what comes too soon waits for the next line of another kind."""
-        text = " ".join(filter(None, ["" if percent is None else f"{percent:3.0f} %", message]))
-        now = time.monotonic()
-        if now - self._shown_at < PLAIN_INTERVAL_S:
-            self._held = text
-            return
-        self._shown_at, self._held = now, ""
-        self._write(text)
+        """See `Drawing.progress`."""
+        self._held = " ".join(filter(None, ["" if percent is None else f"{percent:3.0f} %", message]))
+        if self._timer is None:
+            self._due()
+
+    def begin(self) -> None:
+        """See `Drawing.begin`."""
+        self.line("working")
 
     def line(self, text: str) -> None:
         """See `Drawing.line`."""
-        held, self._held = self._held, ""
-        self._write(held)
+        self._write_held()
         self._write(text)
 
     def hide(self) -> None:
         """See `Drawing.hide`."""
+        self._write_held()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _due(self) -> None:
+        """Show what is held, and no more of its kind for a while."""
+        self._timer = None
+        if self._write_held():
+            self._timer = asyncio.get_running_loop().call_later(PLAIN_INTERVAL_S, self._due)
+
+    def _write_held(self) -> bool:
         held, self._held = self._held, ""
         self._write(held)
+        return bool(held)
 
     def _write(self, text: str) -> None:
         if text and text != self._last:
@@ -125,6 +145,9 @@ class Silence:
 
     def progress(self, percent: float | None, message: str) -> None:
         """See `Drawing.progress`."""
+
+    def begin(self) -> None:
+        """See `Drawing.begin`."""
 
     def line(self, text: str) -> None:
         """See `Drawing.line`."""
@@ -184,8 +207,8 @@ class Display:
         reason = f" ({data['reason']})" if data.get("reason") else ""
         status = Status(data["status"])
         if status == Status.WORKING and not reason:
-            self._draw.progress(self._percent, "working")
-        elif status not in {Status.COMPLETED, Status.INPUT_REQUIRED, Status.AUTH_REQUIRED}:
+            self._draw.begin()
+        elif status in {Status.WORKING, Status.PAUSED}:
             self._draw.line(clean(f"{status}{reason}", is_one_line=True))
         else:
             self._draw.hide()

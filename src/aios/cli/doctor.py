@@ -52,7 +52,7 @@ async def doctor(face: Face) -> int:
     except AiosError as error:
         findings.append(_fail("configuration", str(error), "see what is read with `aios config show`"))
     else:
-        findings += [_ok("configuration", f"{len(config.origins)} settings differ from the defaults")]
+        findings += [_ok("configuration", f"settings that are not the defaults: {len(config.origins)}")]
         findings += [_folder(config), _disk(config), _token(config)]
     findings += await _daemon(face)
     face.show(
@@ -142,18 +142,17 @@ def _token(config: Config) -> Finding:
 async def _daemon(face: Face) -> list[Finding]:
     from importlib.metadata import version
 
+    from aios.client.discovery import data_folder, read_daemon_file
     from aios.errors import AiosError
 
     try:
         async with face.connect() as client:
             url = client.url
-            answer = await client.call("rpc.discover")
             capabilities = await client.capabilities()
     except AiosError as error:
-        from aios.cli.face import hints
-
-        return [_fail("daemon", str(error), (hints(error) or [""])[0])]
-    theirs = str(answer.get("info", {}).get("version", ""))
+        return [_fail("daemon", str(error), "start it with `aios serve`, or check AIOS_URL and AIOS_TOKEN")]
+    note = read_daemon_file(face.data_folder() or data_folder())
+    theirs = note.version if note is not None and note.url == url else None
     found = [_ok("daemon", f"answers at {url}, offers {len(capabilities)} capabilities")]
     if theirs and theirs != version("aiosd"):
         found.append(

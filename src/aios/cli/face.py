@@ -117,25 +117,31 @@ def hints(error: AiosError) -> list[str]:
     """What the person could do about it."""
     from aios import errors as known
 
-    if suggestion := error.data.get("suggestion"):
-        return [clean(str(suggestion))]
     table: list[tuple[type[AiosError], str]] = [
-        (known.DaemonUnreachable, "start a daemon with `aios serve`, see what is wrong with `aios doctor`"),
+        (known.DaemonUnreachable, "start it with `aios serve`; what else may be wrong tells `aios doctor`"),
         (known.AuthenticationRequired, "give the daemon's token in AIOS_TOKEN, or its data folder with --data"),
-        (known.CapabilityNotFound, "see what there is with `aios capability list`"),
+        (known.CapabilityNotFound, _meant(error) + "see what there is with `aios capability list`"),
         (known.TaskNotFound, "see your tasks with `aios task list`"),
         (known.ArtifactNotFound, "see a task's artifacts with `aios artifact list TASK_ID`"),
         (known.MethodNotFound, "see all methods with `aios call rpc.discover`"),
         (known.AnswerLost, "it may have been carried out: look with `aios task list` before doing it again"),
     ]
-    return [text for kind, text in table if isinstance(error, kind)][:1]
+    suggested = [clean(str(error.data["suggestion"]))] if error.data.get("suggestion") else []
+    return [*(text for kind, text in table if isinstance(error, kind)), *suggested][:1]
+
+
+def _meant(error: AiosError) -> str:
+    names = [str(each) for each in as_list(error.data.get("did_you_mean"))]
+    return f"did you mean {' or '.join(names)}? " if names else ""
 
 
 def code_of(error: AiosError) -> int:
     """The exit code for what the daemon answered: refused, unless something is broken."""
     from aios import errors as known
 
-    return FAILED if isinstance(error, known.InternalError | known.AnswerLost) or error.wire_code == -32603 else REFUSED
+    if isinstance(error, known.DaemonUnreachable):
+        return REFUSED
+    return FAILED if error.wire_code == known.InternalError.code else REFUSED
 
 
 def to_json(value: Any, *, is_pretty: bool) -> str:
@@ -211,7 +217,7 @@ def shared_options() -> list[click.Parameter]:
 
 
 def _run(face: Face, function: Command, values: JsonObject) -> int:
-    from aios.errors import AiosError
+    from aios.errors import AiosError, InvalidParams
 
     try:
         found: Any = function(face, **values)
@@ -221,4 +227,8 @@ def _run(face: Face, function: Command, values: JsonObject) -> int:
             return asyncio.run(cast("Coroutine[Any, Any, int | None]", found)) or COMPLETED
     except AiosError as error:
         return face.fail(error)
+    except click.UsageError as error:
+        if face.is_json:
+            face.show({"error": InvalidParams(error.format_message()).to_wire()})
+        raise
     return found or COMPLETED

@@ -124,18 +124,28 @@ def _bounds(schema: JsonObject, kinds: list[str]) -> str:
 
 def _choose(options: list[Any], *, many: bool = False, least: int = 0, default: Any = None) -> Choose:
     return Choose(
-        labels=[_named(option, LABEL_NAMES, is_text=True) for option in options],
-        values=[_named(option, VALUE_NAMES) for option in options],
+        labels=[label_of(option) for option in options],
+        values=[value_of(option) for option in options],
         many=many,
         least=least,
         default=default,
     )
 
 
-def _named(option: Any, names: tuple[str, ...], *, is_text: bool = False) -> Any:
+def label_of(option: Any) -> str:
+    """What an option is called, for people."""
+    found = _named(option, LABEL_NAMES)
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def value_of(option: Any) -> Any:
+    """What an option is as an answer."""
+    return _named(option, VALUE_NAMES)
+
+
+def _named(option: Any, names: tuple[str, ...]) -> Any:
     members = as_object(option)
-    found: Any = next((members[name] for name in names if members.get(name) is not None), option)
-    return found if not is_text or isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return next((members[name] for name in names if members.get(name) is not None), option)
 
 
 def instruction(prompt: Prompt) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -64,6 +65,8 @@ def _version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
 def main(ctx: click.Context, **values: str | None) -> None:
     """Durable tasks for AI agents: a daemon that runs them, and the commands to ask for them."""
     ctx.obj = values
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
 
 
 main.params += shared_options()

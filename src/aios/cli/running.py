@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aios.cli.arguments import Unfit, parse_arguments, parse_object
+from aios.cli.arguments import Unfit, as_object, parse_arguments, parse_object
+from aios.cli.capabilities import known
 from aios.cli.face import COMPLETED, Face, command
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ async def run(
 
 
 async def _arguments(client: Client, capability: str, words: tuple[str, ...], json_text: str | None) -> JsonObject:
-    details = await client.capability(capability)
+    details = await known(client, capability)
     try:
         given = {} if json_text is None else parse_object(json_text, "--json")
-        return {**given, **parse_arguments(words, details.input)}
+        return {**given, **parse_arguments(words, as_object(details.get("input")))}
     except Unfit as error:
         raise click.UsageError(f"{error}\nSee what it takes with: aios capability info {capability}") from error

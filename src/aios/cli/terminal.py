@@ -9,6 +9,8 @@ import termios
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import click
+
 LINE_BYTES_MAX = 64 * 1024
 
 
@@ -47,8 +49,9 @@ class Terminal:
                     arrived.set_result(b"")
 
         self.prompt = prompt
-        self.show(prompt)
+        # Silent before the prompt is shown: who types quickly would else be seen.
         with _silent(self._descriptor) if is_secret else _as_it_is():
+            self.show(prompt)
             loop.add_reader(self._descriptor, read)
             try:
                 typed = await arrived
@@ -63,8 +66,7 @@ class Terminal:
 
     def show(self, text: str) -> None:
         """Write to the person."""
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        click.echo(text, err=True, nl=False)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from aios.model import Record
 
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "tcp": 9528, "tcps": 9528, "unix": 0}
 DAEMON_FILE_SIZE_MAX = 64 * 1024
-START_IT = "start one with `aios serve`, or say where it is with AIOS_URL and AIOS_TOKEN"
+START_IT = "if it runs elsewhere, say where with AIOS_URL and AIOS_TOKEN"
 
 
 class Endpoint(Record, frozen=True, kw_only=True):

@@ -79,8 +79,8 @@ def test_a_daemon_without_http_is_found_by_its_socket(tmp_path: Path) -> None:
     assert locate(data=tmp_path, environ={}).url == "unix:/run/aios.sock"
 
 
-def test_where_no_daemon_has_run_the_error_says_how_to_start_one(tmp_path: Path) -> None:
-    with pytest.raises(DaemonUnreachable, match=r"no daemon runs on the data folder .*aios serve"):
+def test_where_no_daemon_has_run_the_error_says_how_to_name_one(tmp_path: Path) -> None:
+    with pytest.raises(DaemonUnreachable, match=r"no daemon runs on the data folder .*AIOS_URL"):
         locate(environ={"AIOS_DATA": str(tmp_path)})
 
 
