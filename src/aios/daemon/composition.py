@@ -206,8 +206,9 @@ class Daemon:
     async def _stop_doors(self) -> None:
         for line in self._lines:
             line.stop_accepting()
+        self._websocket.stop(DOORS_GRACE_MS // 2)
         if self._stdio is not None:
-            self._stdio.stop()
+            self._stdio.stop(DOORS_GRACE_MS // 2)
         stops = [self._http.stop(DOORS_GRACE_MS), *(line.stop(DOORS_GRACE_MS) for line in self._lines)]
         if self.stdio_ended is not None:
             stops.append(_ended(self.stdio_ended, DOORS_GRACE_MS))

@@ -97,7 +97,8 @@ class WebSocketDoor:
         self._service = service
         self._settings = settings
         self._is_draining = is_draining
-        self.connections = 0
+        self._open: set[Duplex] = set()
+        self._admitted = 0
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection from its handshake to its end."""
@@ -108,19 +109,29 @@ class WebSocketDoor:
             await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
             await send({"type": "websocket.http.response.body", "body": body})
             return
-        self.connections += 1
+        self._admitted += 1
         try:
             await receive()
             await send({"type": "websocket.accept"})
             await self._serve(scope["extensions"]["aios"], principal, receive, send)
         finally:
-            self.connections -= 1
+            self._admitted -= 1
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return self._admitted
+
+    def stop(self, grace_ms: int) -> None:
+        """Read nothing more, and give the answers that are being made so long."""
+        for duplex in self._open:
+            duplex.stop(grace_ms)
 
     def _admit(self, scope: dict[str, Any]) -> Principal | None:
         """Raises: Refused, before anything is changed."""
         if scope["path"] != PATH:
             raise Refused(404, NotFound(f"there is nothing here; WebSocket is at {PATH}"))
-        if self._is_draining() or self.connections >= self._settings.max_connections:
+        if self._is_draining() or self._admitted >= self._settings.max_connections:
             raise Refused(503, ResourceBusy("the daemon takes no more connections now"), RETRY_AFTER)
         presented = credential(dict(scope["headers"]))
         try:
@@ -157,8 +168,11 @@ class WebSocketDoor:
             write=write,
             cut=wire.transport.abort,
         )
+        self._open.add(duplex)
         try:
             await duplex.serve(read)
-            await send({"type": "websocket.close", "code": code})
+            await send({"type": "websocket.close", "code": GOING_AWAY if self._is_draining() else code})
         except OSError:
             return
+        finally:
+            self._open.discard(duplex)
