@@ -118,10 +118,9 @@ class Attention:
     def _result(self, task: JsonObject) -> None:
         match task["status"]:
             case "completed":
-                result = task.get("result")
+                whole: Any = task.get("result")
                 # A bare value travels in an object; a person is shown what was meant.
-                if as_object(result).keys() == {"value"}:
-                    result = result["value"]
+                result: Any = whole["value"] if as_object(whole).keys() == {"value"} else whole
                 if isinstance(result, str):
                     self._face.write(clean(result))
                 elif result is not None:
