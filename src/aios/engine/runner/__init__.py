@@ -58,6 +58,10 @@ class Runner:
         self._all_ended: asyncio.Event | None = None
         self._around: Surroundings | None = None
 
+    def __len__(self) -> int:
+        """How many attempts there are: running, parked, or being unwound."""
+        return len(self._attempts)
+
     def start(self) -> None:
         """Open the first lane; called once, on the main loop."""
         # Here, because the context is made of parts of this package.
