@@ -41,7 +41,7 @@ async def shout(arguments: Arguments, ctx: Context) -> Any:
 
 async def draw(arguments: Arguments, ctx: Context) -> Any:
     page = "<script>alert(1)</script>" * 4_000
-    parts = [{"type": "file", "file": {"mime_type": "text/html"}, "content": page}, {"type": "text", "text": "说明"}]
+    parts = [{"type": "file", "file": {"mime_type": "text/html", "content": page}}, {"type": "text", "text": "说明"}]
     return {"artifact": await ctx.artifact("page", "report", parts)}
 
 

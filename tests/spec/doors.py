@@ -70,8 +70,8 @@ class Caller:
         """Give the next message that is no notification."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                message: Any = await self.door.next()
-                if not (isinstance(message, dict) and "method" in message):
+                message = await self.door.next()
+                if "method" not in message:
                     return message
                 self.told.append(message)
 

@@ -100,7 +100,7 @@ async def test_a_slow_call_does_not_hold_up_a_quick_one(door: str, daemon: Conne
         await client.door.send(
             b'{"jsonrpc":"2.0","id":"slow","method":"aios/task.create","params":{"capability_id":"spec.wait"}}'
         )
-        tasks = []
+        tasks: list[dict[str, str]] = []
         while not tasks:
             tasks = (await client.result("aios/task.list", {"filter": {"capability_id": "spec.wait"}}))["tasks"]
         order = '{"jsonrpc":"2.0","method":"aios/task.cancel","params":{"task_id":"%s"}}'

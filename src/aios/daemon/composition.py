@@ -70,7 +70,7 @@ class Daemon:
         self.tcp_url: str | None = None
         self.service: Service
         self.engine: Engine
-        self._http: HttpServer
+        self.http: HttpServer
         self._websocket: WebSocketDoor
 
     async def start(self) -> None:
@@ -124,7 +124,7 @@ class Daemon:
         config = self.config
         listener = await listen_tcp(config.http.host, config.http.port, door="http.port", tls=config.tls)
         opening.callback(listener.close)
-        self._http = self._make_http(listener)
+        self.http = self._make_http(listener)
         if config.unix.enabled:
             self.socket_path = Path(config.unix.path)
             self._add_line(listen_unix(self.socket_path), opening)
@@ -133,7 +133,7 @@ class Daemon:
             line = self._add_line(await listen_tcp(host, port, door="tcp.address", tls=config.tls), opening)
             host, port = line.address
             self.tcp_url = f"{'tcps' if self._tls else 'tcp'}://{f'[{host}]' if ':' in host else host}:{port}"
-        self.url = self._http.url
+        self.url = self.http.url
 
     def _add_line(self, listener: socket.socket, opening: AsyncExitStack) -> LineDoor:
         opening.callback(listener.close)
@@ -175,7 +175,7 @@ class Daemon:
         return http
 
     def _is_draining(self) -> bool:
-        return self._http.is_draining
+        return self.http.is_draining
 
     def _unready(self) -> str | None:
         health = self.engine.health()
@@ -183,13 +183,13 @@ class Daemon:
 
     def _connections(self) -> dict[str, int]:
         lines = {line.name: len(line.connections) for line in self._lines}
-        return {"http": self._http.connections, "websocket": self._websocket.connections, **lines}
+        return {"http": self.http.connections, "websocket": self._websocket.connections, **lines}
 
     async def _open_doors(self, opening: AsyncExitStack) -> None:
         opening.push_async_callback(self._stop_doors)
         for line in self._lines:
             await line.start()
-        await self._http.start()
+        await self.http.start()
         if self._stdio_descriptors is not None:
             reading, writing = self._stdio_descriptors
             role = self.config.stdio.role
@@ -209,7 +209,7 @@ class Daemon:
         self._websocket.stop(DOORS_GRACE_MS // 2)
         if self._stdio is not None:
             self._stdio.stop(DOORS_GRACE_MS // 2)
-        stops = [self._http.stop(DOORS_GRACE_MS), *(line.stop(DOORS_GRACE_MS) for line in self._lines)]
+        stops = [self.http.stop(DOORS_GRACE_MS), *(line.stop(DOORS_GRACE_MS) for line in self._lines)]
         if self.stdio_ended is not None:
             stops.append(_ended(self.stdio_ended, DOORS_GRACE_MS))
         await asyncio.gather(*stops)
