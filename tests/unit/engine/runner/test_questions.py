@@ -82,7 +82,7 @@ async def test_all_code_of_the_attempt_stands_still_while_one_strand_asks_and_qu
         ticking = asyncio.create_task(tick())
         answers = await asyncio.gather(ctx.ask("First?"), ctx.ask("Second?"))
         ticking.cancel()
-        return answers
+        return list(answers)
 
     async with open_workshop() as shop:
         task = await shop.create(code)

@@ -91,10 +91,11 @@ class Workshop:
 
     async def wait(self, task: Task, done: Status | Callable[[Task], bool]) -> Task:
         """Wait until a task is so."""
-        wanted = done
-        is_so = (lambda task: task.status is wanted) if isinstance(wanted, Status) else wanted
+        if isinstance(done, Status):
+            wanted = done
+            return await self.wait(task, lambda task: task.status is wanted)
         async with asyncio.timeout(PATIENCE_S):
-            return await self.engine.until(task.task_id, is_so, None)
+            return await self.engine.until(task.task_id, done, None)
 
     async def released(self, task: Task) -> Task:
         """Wait until a task's slot has been given back."""
