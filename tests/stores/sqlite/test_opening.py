@@ -233,3 +233,34 @@ async def test_closing_twice_is_closing_once_and_nothing_is_asked_afterwards(tmp
         await store.task(TaskId("task-1"))
     with pytest.raises(StoreUnavailable):
         await store.put_blob(b"x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("journal_mode", "wal"),
+        ("synchronous", 2),
+        ("foreign_keys", 1),
+        ("trusted_schema", 0),
+        ("cell_size_check", 1),
+        ("secure_delete", 2),
+        ("wal_autocheckpoint", connections.CHECKPOINT_PAGES),
+        ("journal_size_limit", connections.JOURNAL_SIZE_LIMIT),
+        ("cache_size", -connections.WRITER_CACHE_KIB),
+    ],
+)
+def test_the_writing_connection_is_set_up(tmp_path: Path, name: str, value: object) -> None:
+    database = connections.open_writer(tmp_path)
+    assert database.pragma(name) == value
+    database.close()
+
+
+def test_a_reading_connection_cannot_write(tmp_path: Path) -> None:
+    writer = connections.open_writer(tmp_path)
+    schema.migrate(writer)
+    reader = connections.open_reader(tmp_path)
+    with pytest.raises(apsw.ReadOnlyError):
+        reader.execute("DELETE FROM meta")
+    assert (reader.pragma("foreign_keys"), reader.pragma("trusted_schema"), reader.pragma("query_only")) == (1, 0, 1)
+    reader.close()
+    writer.close()

@@ -62,7 +62,7 @@ def test_a_total_that_was_not_counted_to_its_end_says_so(filled: Filled, query: 
 
 
 @pytest.mark.parametrize("sort", sorted(listing.SORTS))
-async def test_every_order_is_walked_along_its_index_and_nothing_is_sorted(durable: Stores, sort: str) -> None:
+async def test_every_order_is_walked_along_its_index(durable: Stores, sort: str) -> None:
     desk = durable.open()
     await fill(desk)
     database = raw_database(durable.folder / "data")
@@ -71,7 +71,9 @@ async def test_every_order_is_walked_along_its_index_and_nothing_is_sorted(durab
         query = TaskQuery(principal="ada", sort=sort, is_descending=is_descending, limit=5)
         part = listing.finished_part(database, query)
         plans += explain(database, query, part)
-    assert not any("TEMP B-TREE" in plan for plan in plans), plans
+    # Ties may be sorted, where few tasks can be tied; never the whole.
+    wanted = "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" if sort.endswith("_at") else None
+    assert {plan for plan in plans if "TEMP B-TREE" in plan} <= {wanted}
     database.close()
 
 

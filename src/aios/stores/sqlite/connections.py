@@ -68,6 +68,20 @@ CHECKPOINT_PAGES: Final = 2_000
 WRITER_CACHE_KIB: Final = 65_536
 READER_CACHE_KIB: Final = 8_192
 
+_SETTINGS: Final = (
+    ("foreign_keys", 1),
+    ("trusted_schema", 0),
+    ("cell_size_check", 1),
+    ("temp_store", 2),  # In memory.
+    ("mmap_size", 0),
+)
+_WRITER_SETTINGS: Final = (
+    ("synchronous", 2),  # Full: a commit is on the disk when it returns.
+    ("journal_size_limit", JOURNAL_SIZE_LIMIT),
+    ("wal_autocheckpoint", CHECKPOINT_PAGES),
+    ("secure_delete", "FAST"),
+)
+
 DISK_ERRORS: Final = (
     apsw.BusyError,
     apsw.CantOpenError,
@@ -111,10 +125,8 @@ def _connect(name: str, flags: int, *, cache_kib: int) -> Database:
     connection = apsw.Connection(name, flags=flags, statementcachesize=CACHED_STATEMENTS)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     database = cast(Database, connection)
-    database.execute(
-        f"PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -{cache_kib};"
-        "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0"
-    )
+    for name, value in (*_SETTINGS, ("cache_size", -cache_kib)):
+        database.pragma(name, value)
     return database
 
 
@@ -141,10 +153,8 @@ def open_writer(folder: Path) -> Database:
                 f"The file system of {folder} does not support SQLite's write-ahead log (it offers {mode!r}); "
                 "put the data folder on a local disk."
             )
-        database.execute(
-            f"PRAGMA synchronous = FULL; PRAGMA journal_size_limit = {JOURNAL_SIZE_LIMIT};"
-            f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA secure_delete = FAST"
-        )
+        for name, value in _WRITER_SETTINGS:
+            database.pragma(name, value)
     except BaseException:
         database.close()
         raise
@@ -154,5 +164,5 @@ def open_writer(folder: Path) -> Database:
 def open_reader(folder: Path) -> Database:
     """Open a connection that only reads."""
     database = _connect(str(folder / DATABASE), apsw.SQLITE_OPEN_READONLY, cache_kib=READER_CACHE_KIB)
-    database.execute("PRAGMA query_only = ON")
+    database.pragma("query_only", 1)
     return database
