@@ -6,7 +6,7 @@ async with Client.connect() as client:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
@@ -17,7 +17,7 @@ from aios.client.connections import Backoff, Connection, Refused, Route, Stream
 from aios.client.discovery import Target, locate
 from aios.client.duplex import DuplexConnection
 from aios.client.http import HttpConnection
-from aios.client.methods import Methods, is_safe, timeout_of
+from aios.client.methods import ANSWER_TIMEOUT_MS, Methods, is_safe, timeout_of
 from aios.client.streams import Follower, TaskEvent
 from aios.client.waiting import Answer, Attendant, Authenticate, Watch
 from aios.errors import AnswerLost, AuthenticationRequired, DaemonUnreachable, InvalidParams
@@ -29,6 +29,7 @@ PATIENCE_MS = 60_000
 """How long a call or a stream goes on trying while the daemon cannot be reached: longer than a restart takes."""
 
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 class Client(Methods):
@@ -119,12 +120,16 @@ class Client(Methods):
         sent: Any = (params or {}) if isinstance(method, str) else method
         name = method if isinstance(method, str) else method.method
         wait_ms = timeout_ms or timeout_of(name, sent)
+        return await self._persist(lambda: self._ask(method, sent, wait_ms), is_safe=is_safe(name, sent))
+
+    async def _persist(self, ask: Callable[[], Awaitable[Value]], *, is_safe: bool) -> Value:
+        """Ask until there is an answer, or patience ends, or asking again could do something twice."""
         backoff = Backoff(self._patience_ms)
         while True:
             try:
-                return await self._ask(method, sent, wait_ms)
+                return await ask()
             except AnswerLost as error:
-                if not is_safe(name, sent):
+                if not is_safe:
                     raise
                 await backoff.pause(error)
             except (DaemonUnreachable, Refused) as error:
@@ -136,20 +141,24 @@ class Client(Methods):
 
     async def subscribe(self, params: JsonObject) -> Stream:
         """See `streams.Source`."""
-        connection = self._route.connection()
-        try:
-            return await connection.subscribe(params, timeout_ms=timeout_of("aios/task.subscribe", params))
-        except (AnswerLost, DaemonUnreachable):
-            await self._route.forget(connection)
-            raise
+        wait_ms = timeout_of("aios/task.subscribe", params)
+        return await self._use(lambda connection: connection.subscribe(params, timeout_ms=wait_ms))
 
     async def _ask(self, method: Params[Any] | str, params: Any, timeout_ms: int) -> Any:
-        """Ask once; leave the connection if the daemon is not there any more."""
+        """Ask once."""
+        name = method if isinstance(method, str) else method.method
         kind: Any = dict[str, Any] if isinstance(method, str) else method.result
+        raw = await self._use(lambda connection: connection.ask(name, params, timeout_ms=timeout_ms))
+        try:
+            return msgspec.json.decode(raw, type=kind)
+        except msgspec.MsgspecError as error:
+            raise AnswerLost(f"{name} was answered with something else than it should be: {error}") from error
+
+    async def _use(self, work: Callable[[Connection], Awaitable[Value]]) -> Value:
+        """Do something with the connection; leave it behind if the daemon is not there any more."""
         connection = self._route.connection()
         try:
-            name = method if isinstance(method, str) else method.method
-            raw = await connection.ask(name, params, timeout_ms=timeout_ms)
+            return await work(connection)
         except (AnswerLost, DaemonUnreachable):
             await self._route.forget(connection)
             raise
@@ -157,11 +166,7 @@ class Client(Methods):
             # A daemon on a new data folder has a new token, perhaps at the old address.
             if not await self._route.forget(connection):
                 raise
-            return await self._ask(method, params, timeout_ms)
-        try:
-            return msgspec.json.decode(raw, type=kind)
-        except msgspec.MsgspecError as error:
-            raise AnswerLost(f"{name} was answered with something else than it should be: {error}") from error
+            return await self._use(work)
 
     async def follow(
         self, task_id: str, after: int = 0, events: Iterable[str] | None = None
@@ -242,7 +247,11 @@ class Client(Methods):
             InvalidParams: This connection is not HTTP; only that serves contents.
         """
         path = f"/aios/artifacts/{artifact_id}" + ("" if part is None else f"/{part}")
-        content = await self._route.connection().fetch(path, timeout_ms=timeout_of("GET", {}))
+
+        async def fetched() -> bytes | None:
+            return await self._use(lambda connection: connection.fetch(path, timeout_ms=ANSWER_TIMEOUT_MS))
+
+        content = await self._persist(fetched, is_safe=True)
         if content is None:
             raise InvalidParams("contents of artifacts are served over HTTP; connect to an http:// address")
         return content

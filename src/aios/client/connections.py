@@ -59,7 +59,7 @@ class Stream(Protocol):
 
     def __aiter__(self) -> AsyncIterator[RawEvent]: ...
 
-    async def close(self) -> None:
+    async def close(self, *, is_at_end: bool = False) -> None:
         """Read no further. Neither the subscription nor the task ends by this."""
         ...
 

@@ -67,7 +67,7 @@ class DuplexStream:
         if self._end is not None:
             raise self._end
 
-    async def close(self) -> None:
+    async def close(self, *, is_at_end: bool = False) -> None:
         """See `Stream.close`."""
         self._is_over = True
         self._events.clear()

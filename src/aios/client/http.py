@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -29,10 +31,23 @@ from aios.model import JsonObject
 CONNECTIONS_MAX = 1_000
 """Each followed task holds one."""
 IDLE_CONNECTIONS_MAX = 20
+KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds of silence before the kernel asks, between its questions, and how many go unanswered before it gives up."""
+END_WAIT_MS = 50
 EVENT_SIZE_MAX = 16 * 1024 * 1024
 
 SSE = "text/event-stream"
 JSON = "application/json"
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    """Let the kernel find out that the other side is gone while an answer is held back for minutes."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+    for name, value in KEEP_ALIVE.items():
+        # Not every system has each of them.
+        if (number := getattr(socket, name, None)) is not None:
+            options.append((socket.IPPROTO_TCP, number, value))
+    return options
 
 
 class HttpConnection:
@@ -50,11 +65,15 @@ class HttpConnection:
         self._http = httpx2.AsyncClient(
             base_url=f"{endpoint.scheme}://{host}:{endpoint.port}{endpoint.path}",
             headers=headers,
-            verify=trust(ca_file) if endpoint.scheme == "https" else trust_nobody(),
             # No proxy, .netrc or redirect may take the token elsewhere.
             trust_env=False,
             follow_redirects=False,
-            limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=IDLE_CONNECTIONS_MAX),
+            transport=httpx2.AsyncHTTPTransport(
+                verify=trust(ca_file) if endpoint.scheme == "https" else trust_nobody(),
+                trust_env=False,
+                limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=IDLE_CONNECTIONS_MAX),
+                socket_options=_socket_options(),
+            ),
         )
 
     async def ask(self, method: str, params: Any, *, timeout_ms: int) -> msgspec.Raw:
@@ -164,8 +183,14 @@ class HttpStream:
             if frame.event.startswith("task.") and frame.data:
                 yield RawEvent(kind=frame.event, event_id=frame.id, data=_object(frame.data, self._where))
 
-    async def close(self) -> None:
-        """See `Stream.close`."""
+    async def close(self, *, is_at_end: bool = False) -> None:
+        """See `Stream.close`. At the end the daemon closes too, and the connection may serve another call."""
+        if is_at_end:
+            # If its end does not come with the last event, the connection is given up: that costs only itself.
+            with suppress(TimeoutError, AnswerLost):
+                async with asyncio.timeout(END_WAIT_MS / 1000):
+                    async for _ in self._read():
+                        pass
         await self._response.aclose()
 
     async def _read(self) -> AsyncIterator[httpx2.ServerSentEvent]:

@@ -93,6 +93,7 @@ class Follower:
         self._patience_ms = patience_ms
         self._gaps = 0
         self._is_over = False
+        self._is_signing_in = False
 
     async def events(self) -> AsyncGenerator[TaskEvent]:
         """Hand out the events until the task has no more.
@@ -151,13 +152,18 @@ class Follower:
             self._last = max(self._last, number)
         elif number <= self._last:
             return None
-        elif self._is_whole and number != self._last + 1:
+        elif self._is_whole and number != self._last + 1 and not self._may_be_hidden(number):
             raise _Gap(f"{self._task_id}: event {number} came after {self._last}")
         else:
             self._last, self._gaps = number, 0
+        self._is_signing_in = raw.kind == EventKind.STATUS and raw.data.get("status") == Status.AUTH_REQUIRED
         event = TaskEvent(number=number, kind=raw.kind, data=raw.data)
         self._is_over = raw.kind in {EventKind.RESULT, EventKind.ERROR} or self._ends_with(event.status)
         return event
+
+    def _may_be_hidden(self, number: int) -> bool:
+        """Whether the number left out is that of a sign-in, which only the task's own principal is shown."""
+        return self._is_signing_in and number == self._last + 2
 
     def _ends_with(self, status: Status | None) -> bool:
         if status is None or not status.is_terminal:
@@ -192,7 +198,7 @@ class Follower:
         """Close the stream; a subscription that nobody will read again need not be kept."""
         if stream is None:
             return
-        await stream.close()
+        await stream.close(is_at_end=self._is_over)
         if not self._is_over:
             await self._unsubscribe(str(stream.answer.get("subscription_id", "")))
 

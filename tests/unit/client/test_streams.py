@@ -1,4 +1,5 @@
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.unit.client.scripted_daemon import (
     scripted,
 )
 
+ROUNDS = int(os.environ.get("AIOS_ROUNDS", "100"))
 STREAM_BYTES_MAX = 2_500
 """More than a whole stream of the task below has."""
 
@@ -48,8 +50,9 @@ def as_logged(events: list[TaskEvent]) -> list[tuple[str, dict[str, Any]]]:
     return [(each.kind, each.data) for each in events]
 
 
+@pytest.mark.soak
 @given(cuts=cuts)
-@settings(max_examples=60)
+@settings(max_examples=ROUNDS)
 async def test_a_follower_sees_each_event_once_wherever_its_stream_is_cut(cuts: list[Cut]) -> None:
     async with scripted() as daemon:
         daemon.log, daemon.cuts = a_talkative_task(), cuts
@@ -69,8 +72,9 @@ async def test_no_single_byte_is_a_bad_place_to_cut(how: str) -> None:
                 assert as_logged(events) == daemon.log, place
 
 
+@pytest.mark.soak
 @given(cuts=cuts)
-@settings(max_examples=40)
+@settings(max_examples=ROUNDS)
 async def test_a_follower_on_a_socket_sees_each_event_once_wherever_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[Cut]
 ) -> None:
@@ -105,6 +109,14 @@ async def test_a_gap_is_asked_for_again_and_told_if_it_stays() -> None:
         with pytest.raises(InternalError, match="event 3 came after 1"):
             await followed(daemon, daemon.url)
         assert [each["from"] for each in daemon.calls_of("aios/task.subscribe")] == ["start", *["evt-001"] * 5]
+
+
+async def test_a_sign_in_that_others_are_not_shown_is_no_gap() -> None:
+    async with scripted() as daemon:
+        daemon.log = a_whole_task([event("status", status="auth_required"), event("auth_required", auth_request={})])
+        whole = daemon.events
+        daemon.events = lambda after: [each for each in whole(after) if each[1] != "task.auth_required"]  # type: ignore[method-assign]
+        assert [each.number for each in await followed(daemon, daemon.url)] == [1, 2, 4, 5]
 
 
 async def test_with_a_filter_holes_are_no_gaps_and_the_end_is_known() -> None:
