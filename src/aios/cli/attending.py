@@ -126,7 +126,7 @@ class Attention:
                 elif result is not None:
                     self._face.show(result)
             case "failed":
-                from aios.errors import from_wire
+                from aios.errors.wire import from_wire
 
                 self._face.say(f"{self._task_id} failed")
                 self._face.fail(from_wire(task.get("error") or {}))

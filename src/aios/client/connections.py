@@ -16,7 +16,8 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from aios.client.discovery import Target
-from aios.errors import AiosError, AnswerLost, DaemonUnreachable, InvalidParams, from_wire
+from aios.errors import AiosError, AnswerLost, DaemonUnreachable, InvalidParams
+from aios.errors.wire import from_wire
 from aios.model import JsonObject, Record
 from aios.protocol import jsonrpc
 

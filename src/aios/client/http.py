@@ -25,7 +25,8 @@ from aios.client.connections import (
 )
 from aios.client.discovery import Target, describe
 from aios.client.tls import trust, trust_nobody
-from aios.errors import AnswerLost, DaemonUnreachable, from_wire
+from aios.errors import AnswerLost, DaemonUnreachable
+from aios.errors.wire import from_wire
 from aios.model import JsonObject
 
 CONNECTIONS_MAX = 1_000

@@ -18,8 +18,8 @@ from aios.errors import (
     TaskFinal,
     UserCanceled,
     ValidationFailed,
-    from_wire,
 )
+from aios.errors.wire import from_wire
 from aios.model import EventKind, JsonObject, Record, Status
 from aios.protocol.params import Params, View
 from aios.protocol.task import TaskAuthenticate, TaskGet, TaskInput, TaskView

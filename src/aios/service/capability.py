@@ -7,7 +7,8 @@ from typing import Any
 
 from aios.adapter import Capability
 from aios.engine.orders import NewTask
-from aios.errors import AiosError, InputRequired, InvalidRequest, TaskTimeout, UserCanceled, from_wire
+from aios.errors import AiosError, InputRequired, InvalidRequest, TaskTimeout, UserCanceled
+from aios.errors.wire import from_wire
 from aios.model import AuthRequest, InputRequest, JsonObject, SessionId, Status, Task, wire_time
 from aios.protocol.capability import (
     CapabilitiesListed,

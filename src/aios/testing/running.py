@@ -17,7 +17,8 @@ from aios.engine.orders import NewTask
 from aios.engine.registry import Registry
 from aios.engine.runner import Runner
 from aios.engine.vault import KEY_BYTES, Vault
-from aios.errors import InputRequired, TaskTimeout, UserCanceled, ValidationFailed, from_wire
+from aios.errors import InputRequired, TaskTimeout, UserCanceled, ValidationFailed
+from aios.errors.wire import from_wire
 from aios.model import AuthRequest, InputRequest, JsonObject, Limits, Retry, Status, Task
 from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from aios.errors import from_wire
+from aios.errors.wire import from_wire
 from aios.model import Event, InputRequest, JsonObject, Task
 from aios.protocol import jsonrpc
 from aios.protocol.events import Snapshot

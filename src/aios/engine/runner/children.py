@@ -12,7 +12,8 @@ import msgspec
 from aios.engine.ids import new_id
 from aios.engine.orders import NewTask
 from aios.engine.runner.book import digest_of
-from aios.errors import TaskNotFound, UserCanceled, ValidationFailed, from_wire
+from aios.errors import TaskNotFound, UserCanceled, ValidationFailed
+from aios.errors.wire import from_wire
 from aios.model import JsonObject, Priority, Retry, Status, Step, Task, TaskId
 
 if TYPE_CHECKING:
