@@ -122,6 +122,15 @@ async def test_version_and_session_come_in_the_header(daemon: Connected) -> None
         assert unknown.json()["error"]["code"] == -32105
 
 
+async def test_an_answer_names_the_extensions_that_were_asked_for_and_are_known(daemon: Connected) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "aios/ping"}
+    known = "urn:aios:ext:priority:1.0"
+    async with browser(daemon) as http:
+        asked = await http.post("/aios/rpc", json=ping, headers={"AIOS-Extensions": f"urn:other:1, {known}"})
+        assert asked.headers["aios-extensions"] == known
+        assert "aios-extensions" not in (await http.post("/aios/rpc", json=ping)).headers
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "PATCH"])
 async def test_only_post_makes_a_call(method: str, daemon: Connected) -> None:
     async with browser(daemon) as http:

@@ -18,6 +18,7 @@ from aios.errors import AuthenticationRequired, InternalError, InvalidRequest, N
 from aios.service.call import Principal
 from aios.service.connection import Connection
 from aios.service.dispatcher import Service
+from aios.service.handshake import EXTENSIONS
 from aios.service.subscriptions import Subscription
 from aios.transports.admission import Fields, Headers, Refused, credential, unauthorized
 from aios.transports.http_guard import RETRY_AFTER, Incoming, answer_of
@@ -130,8 +131,7 @@ class HttpDoor:
         if scope["type"] != "http":
             await self._websocket(scope, receive, send)
             return
-        visit = Visit(scope, receive, send, [])
-        visit.headers.append((b"aios-request-id", self.request_id(visit.fields)))
+        visit = Visit(scope, receive, send, self.headers(scope["extensions"]["aios"].fields))
         try:
             if scope["path"] == RPC:
                 await self._rpc(visit)
@@ -250,12 +250,17 @@ class HttpDoor:
         """Why the daemon is not ready to be called; None if it is."""
         return "the daemon is stopping" if self.is_draining else self._unready()
 
-    def request_id(self, fields: Fields) -> bytes:
-        """Give the id that the answer bears: the caller's own, or one of ours."""
+    def headers(self, fields: Fields) -> Headers:
+        """Give the fields that every answer to such a request has: its id, or one of ours, and its extensions that we know."""
         given = fields.get(b"aios-request-id")
-        if given and len(given) <= REQUEST_ID_SIZE_MAX and given.isascii():
-            return given
-        return b"%b%d" % (self._request_prefix, next(self._request_ids))
+        if not given or len(given) > REQUEST_ID_SIZE_MAX or not given.isascii():
+            given = b"%b%d" % (self._request_prefix, next(self._request_ids))
+        headers = [(b"aios-request-id", given)]
+        if b"aios-extensions" in fields:
+            asked = {each.strip() for each in fields[b"aios-extensions"].decode("latin-1").split(",")}
+            known = ", ".join(each for each in EXTENSIONS if each in asked)
+            headers.append((b"aios-extensions", known.encode()))
+        return headers
 
 
 def failed(path: str) -> Refused:

@@ -124,7 +124,7 @@ class CallingHttp(GuardedHttp):
         fields = [
             *self.server_state.default_headers,
             *headers,
-            (b"aios-request-id", self._calls.request_id(call.request.fields)),
+            *self._calls.headers(call.request.fields),
         ]
         last = b"\r\n" if call.keep_alive else b"connection: close\r\n\r\n"
         self.transport.write(b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in fields], last, body]))
