@@ -69,19 +69,20 @@ class Bar:
 
     def hide(self) -> None:
         """See `Drawing.hide`."""
-        bar, self._bar = self._bar, None
-        if bar is not None:
-            bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def _shown(self) -> tuple[Progress, TaskID]:
         if self._bar is not None and self._task is not None:
+            if not self._bar.live.is_started:
+                self._bar.start()
             return self._bar, self._task
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=20),
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[message]}", markup=False),
