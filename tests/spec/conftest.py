@@ -45,13 +45,25 @@ async def draw(arguments: Arguments, ctx: Context) -> Any:
     return {"artifact": await ctx.artifact("page", "report", parts)}
 
 
+async def flood(arguments: Arguments, ctx: Context) -> Any:
+    for number in range(arguments["times"]):
+        await ctx.log("info", "x" * 100_000, number=number)
+
+
 SCHEMA = {"type": "object", "properties": {"to": {"type": "integer", "minimum": 1}}, "required": ["to"]}
 
 
 def scripts() -> ScriptedAdapter:
     """What every daemon here can do."""
     adapter = ScriptedAdapter(
-        {"spec.echo": echo, "spec.ask": ask, "spec.wait": wait, "spec.shout": shout, "spec.draw": draw}
+        {
+            "spec.echo": echo,
+            "spec.ask": ask,
+            "spec.wait": wait,
+            "spec.shout": shout,
+            "spec.draw": draw,
+            "spec.flood": flood,
+        }
     )
     adapter.offer("spec.count", count, input=SCHEMA)
     return adapter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -179,6 +180,25 @@ async def test_a_reader_that_goes_away_frees_its_place() -> None:
                 continue
         async with http.stream("GET", path) as response:
             assert response.status_code == 200
+
+
+async def test_a_reader_that_reads_nothing_is_cut_off_and_hinders_no_other() -> None:
+    flags = {"duplex.write_timeout_ms": 300}
+    async with connected(adapters=[scripts()], flags=flags) as daemon, caller("http", daemon) as client:
+        order = {"capability_id": "spec.flood", "arguments": {"times": 150}, "options": {"async": True}}
+        task = await client.result("aios/task.create", order)
+        path = f"/aios/tasks/{task['task_id']}/events"
+        place = urlsplit(daemon.url)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1024)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {daemon.token}\r\n\r\n".encode())
+        async with browser(daemon) as http, asyncio.timeout(20):
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert len((await read(http, path))[1]) == 153
+            while "aios_sse_streams 0.0" not in (await http.get("/metrics")).text:
+                continue
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await reader.readexactly(150 * 100_000)
+        writer.close()
 
 
 async def test_a_call_answered_as_events_has_the_answer_first_and_may_fail_as_any_other(daemon: Connected) -> None:
