@@ -115,7 +115,7 @@ def _details(error: AiosError) -> Iterable[str]:
 
 def hints(error: AiosError) -> list[str]:
     """What the person could do about it."""
-    from aios import errors as known
+    import aios.errors as known
 
     table: list[tuple[type[AiosError], str]] = [
         (known.DaemonUnreachable, "start it with `aios serve`; what else may be wrong tells `aios doctor`"),
@@ -137,7 +137,7 @@ def _meant(error: AiosError) -> str:
 
 def code_of(error: AiosError) -> int:
     """The exit code for what the daemon answered: refused, unless something is broken."""
-    from aios import errors as known
+    import aios.errors as known
 
     if isinstance(error, known.DaemonUnreachable):
         return REFUSED

@@ -44,10 +44,10 @@ def test_what_is_no_address_of_a_daemon_is_refused(url: str) -> None:
 
 
 def test_the_data_folder_is_where_the_daemon_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ann")
-    assert data_folder({}) == Path("/home/ann/.local/share/aios")
+    monkeypatch.setenv("HOME", "/people/ann")
+    assert data_folder({}) == Path("/people/ann/.local/share/aios")
     assert data_folder({"XDG_DATA_HOME": "/xdg"}) == Path("/xdg/aios")
-    assert data_folder({"XDG_DATA_HOME": "relative"}) == Path("/home/ann/.local/share/aios")
+    assert data_folder({"XDG_DATA_HOME": "relative"}) == Path("/people/ann/.local/share/aios")
     assert data_folder({"XDG_DATA_HOME": "/xdg", "AIOS_DATA": str(tmp_path)}) == tmp_path
 
 
