@@ -43,6 +43,10 @@ class Seed:
         assert not any(place in text for place in _PLACES), text
         return json.loads(text)
 
+    def bytes(self, name: str) -> bytes:
+        """The request of an example without ids, as it goes over the wire."""
+        return json.dumps(self.request(name), ensure_ascii=False).encode()
+
     def response(self, name: str) -> Any:
         """The answer of an example."""
         return self._examples[name]["response"]
