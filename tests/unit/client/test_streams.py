@@ -212,3 +212,25 @@ async def test_a_slow_follower_on_a_socket_is_cut_off_and_reads_on_without_holdi
                     await client.get(TASK_ID)
             assert numbers == list(range(1, 3_004))
         assert len(daemon.calls_of("aios/task.subscribe")) > 1
+
+
+@pytest.mark.parametrize("way", ["http", "socket"])
+async def test_a_stream_on_which_not_even_a_keep_alive_comes_is_dead(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("http", "duplex"):
+        monkeypatch.setattr(f"aios.client.{module}.SILENCE_MS_MAX", 60)
+    monkeypatch.setattr("aios.client.duplex.PING_MS", 20)
+    async with scripted(tmp_path) as daemon:
+        await daemon.append(event("status", status="working"), status="working")
+        async with Client.connect(daemon.url if way == "http" else daemon.socket, TOKEN) as client:
+            following = client.follow(TASK_ID)
+            await anext(following)
+            rest = asyncio.ensure_future(anext(following))
+            while len(daemon.calls_of("aios/task.subscribe")) < 3:
+                await asyncio.wait([rest], timeout=0.02)
+            await daemon.append(*a_whole_task()[1:], status="completed")
+            assert (await rest).number == 2
+            assert [each.number async for each in following] == [3]
+    if way == "socket":
+        assert len(daemon.calls_of("aios/ping")) > 1
