@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from aios.engine.clock import Timer
 from aios.engine.runner import outcomes
 from aios.engine.runner.book import Book
-from aios.engine.runner.claim import Claim
+from aios.engine.runner.claim import AGAIN_MS, Claim
 from aios.engine.runner.run import Run
 from aios.engine.runner.surroundings import Surroundings
 from aios.errors import (
@@ -25,21 +26,17 @@ from aios.errors import (
     InvalidTaskState,
     NotFound,
     ResourceBusy,
-    ValidationFailed,
     WorkerLost,
 )
 from aios.model import OnCrash, Progress, Status, Step, Task, TaskId
 from aios.rules.lifecycle import Ask, Await, Complete, Fail, HandBack, RequireAuth
-
-AGAIN_MS = 500
-"""After which something is asked of the store again that it could not do."""
 
 
 class Attempt:
     """An attempt at a task that was claimed for us."""
 
     def __init__(self, task: Task, *, around: Surroundings) -> None:
-        self.claim = Claim(task, recorder=around.recorder, lost=self._end)
+        self.claim = Claim(task, recorder=around.recorder, lost=self._end, is_stopping=around.is_stopping)
         self.next: Task | None = None
         """A later claim of the same task, to be begun when this one's code has been unwound."""
         self.is_leaving = False
@@ -86,7 +83,8 @@ class Attempt:
         elif self._question is not None:
             self._start(self._bring_answer(self._question, self._number), "answer")
         elif self._child is not None:
-            self._start(self._bring_child(self._child, self._number), "child")
+            child, self._child = self._child, None
+            self._start(self._bring_child(child, self._number), "child")
         else:
             self._resume(None)
 
@@ -249,7 +247,7 @@ class Attempt:
         self._around.parking.leave(self)
         if self._run is not None:
             self._run.is_canceled = True
-            self._run.tell(self._run.cancel)
+            self._stop(self._run.cancel)
 
     def _leave(self, *, at_once: bool) -> None:
         if self.is_leaving and not at_once:
@@ -258,7 +256,14 @@ class Attempt:
         self.claim.wake()
         if self._run is not None:
             self._run.is_leaving = True
-            self._run.tell(self._run.unwind if at_once else self._run.drain)
+            self._stop(self._run.unwind if at_once else self._run.drain)
+
+    def _stop(self, how: Callable[[], None]) -> None:
+        """Have the code stopped; code that no lane has begun yet is not begun at all."""
+        if self._begun.take_back():
+            self._finish(None)
+        else:
+            self._begun.tell(how)
 
     def _leave_slot(self) -> None:
         self.claim.holds_slot = False
@@ -278,13 +283,11 @@ class Attempt:
     async def _serve(
         self, call: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], future: asyncio.Future[Any]
     ) -> None:
-        run = self._begun
         try:
-            value = await call(*arguments)
+            answer = await call(*arguments), None
         except Exception as error:  # It is raised where the code has called.
-            run.tell(run.answer, future, None, error)
-        else:
-            run.tell(run.answer, future, value, None)
+            answer = None, error
+        self._begun.tell(self._begun.answer, future, *answer)
 
     async def _put_question(self, command: Ask | RequireAuth) -> None:
         run = self._begun
@@ -308,10 +311,9 @@ class Attempt:
         self._begun.tell(self._begun.waits.answer, step)
 
     async def _bring_child(self, child: TaskId, number: int) -> None:
-        try:
+        task: Task | None = None
+        with suppress(AiosError):  # Whoever watches the child gets the error too.
             task = await self.claim.other(child)
-        except AiosError:
-            task = None
         if number == self._number:
             self._resume(task if task is not None and task.status.is_terminal else None)
 
@@ -368,33 +370,14 @@ class Attempt:
             if claim.holds_slot:
                 await self._around.recorder.release(claim.task)
         elif outcome is not None:
-            await self._record_end(outcome)
+            await self.claim.end(outcome)
         elif claim.holds_slot:
             await self._hand_back()
         self._around.settled(self)
 
     async def _hand_back(self) -> None:
         if self.may_run_again:
-            await self._record_end(HandBack())
+            await self.claim.end(HandBack())
         else:
             error = WorkerLost("the daemon stopped while the task ran, and its capability must not run a second time")
-            await self._record_end(Fail(error.to_wire(), is_retryable=False))
-
-    async def _record_end(self, command: Complete | Fail | HandBack) -> None:
-        """Record how the attempt ended, whatever it takes: nobody else knows it."""
-        task = self.claim.task
-        while True:
-            try:
-                await self._around.recorder.record(task, command)
-                return
-            except (Conflict, InvalidTaskState):
-                await self._around.recorder.release(task)
-                return
-            except ResourceBusy:
-                if self._around.is_stopping():
-                    return
-                await asyncio.sleep(AGAIN_MS / 1000)
-            except ValidationFailed as refused:
-                if not isinstance(command, Complete):
-                    raise
-                command = outcomes.failed(task, refused)
+            await self.claim.end(Fail(error.to_wire(), is_retryable=False))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aios.engine.runner import outcomes
 from aios.engine.runner.gate import GATE, Gated
+from aios.errors import InternalError
 
 if TYPE_CHECKING:
     from aios.engine.runner.run import Run
@@ -60,10 +61,16 @@ def from_thread(run: Run, make: Callable[[], Coroutine[Any, Any, Value]]) -> Val
     Raises:
         CancelledError: The attempt is over.
         Evicted: The code is to run again later.
+        InternalError: It is called where it would wait for itself.
     """
     run.check()
+    if run.is_on_lane():
+        raise InternalError(
+            "a blocking call of the context was made on the event loop; await the async context instead"
+        )
     answer: Future[Value] = Future()
-    run.lane.mailbox.post(_serve, run, make, answer)
+    # A thread that the code has started by its own means runs uncounted, and is not missed while it waits either.
+    run.lane.mailbox.post(_serve, run, make, answer, GATE.get() is run.gate)
     try:
         return answer.result()
     except asyncio.CancelledError:
@@ -71,20 +78,34 @@ def from_thread(run: Run, make: Callable[[], Coroutine[Any, Any, Value]]) -> Val
         raise
 
 
-def _serve(run: Run, make: Callable[[], Coroutine[Any, Any, Any]], answer: Future[Any]) -> None:
+def _serve(run: Run, make: Callable[[], Coroutine[Any, Any, Any]], answer: Future[Any], is_counted: bool) -> None:
     gate = run.gate
-    gate.parked_threads += 1
-    gate.leave_thread()
+    if is_counted:
+        gate.parked_threads += 1
+        gate.leave_thread()
+
+    def let_go() -> None:
+        if is_counted:
+            gate.parked_threads -= 1
+            gate.enter_thread()
+
+    def see_off(_: asyncio.Task[None]) -> None:
+        """Let the thread go whose call was canceled before it began."""
+        if not answer.done():
+            let_go()
+            answer.set_exception(asyncio.CancelledError())
+
     context = contextvars.copy_context()
     context.run(GATE.set, gate)
-    task: asyncio.Task[None] = asyncio.Task(
-        Gated(_answer(run, make, answer), gate), loop=run.lane.loop, context=context
-    )
+    code = Gated(_answer(make, answer, let_go), gate)
+    task: asyncio.Task[None] = asyncio.Task(code, loop=run.lane.loop, context=context)
     gate.adopt(task)
-    task.add_done_callback(lambda _: _see_off(run, answer))
+    task.add_done_callback(see_off)
 
 
-async def _answer(run: Run, make: Callable[[], Coroutine[Any, Any, Any]], answer: Future[Any]) -> None:
+async def _answer(
+    make: Callable[[], Coroutine[Any, Any, Any]], answer: Future[Any], let_go: Callable[[], None]
+) -> None:
     error: BaseException | None = None
     value: Any = None
     try:
@@ -92,20 +113,8 @@ async def _answer(run: Run, make: Callable[[], Coroutine[Any, Any, Any]], answer
     except BaseException as raised:  # It is the thread's to deal with.
         error = raised
     # No await between this step, which the gate has let through, and the thread's going on.
-    _let_thread_go(run)
+    let_go()
     if error is None:
         answer.set_result(value)
     else:
         answer.set_exception(error)
-
-
-def _see_off(run: Run, answer: Future[Any]) -> None:
-    """Let the thread go whose call was canceled before it began."""
-    if not answer.done():
-        _let_thread_go(run)
-        answer.set_exception(asyncio.CancelledError())
-
-
-def _let_thread_go(run: Run) -> None:
-    run.gate.parked_threads -= 1
-    run.gate.enter_thread()

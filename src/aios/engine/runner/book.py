@@ -19,6 +19,8 @@ from aios.engine.vault import Vault, place
 from aios.errors import CapabilityChanged, StepNameRepeated, ValidationFailed
 from aios.model import Step, TaskId
 
+_OWN = "="
+"""Stands behind the kind in a key of the code's own, where a numbered one has a colon."""
 NAME_CHARACTERS_MAX = 200
 """A longer name (a question's prompt may be one) is cut, and told apart by its digest."""
 
@@ -75,7 +77,7 @@ class Book:
     def name(self, kind: str, name: str, key: str | None = None) -> str:
         """Give the next call of this kind and name its key; `key` is the code's own choice of what tells it apart."""
         if key is not None:
-            return f"{kind}={_short(key)}"
+            return f"{kind}{_OWN}{_short(key)}"
         subject = f"{kind}:{_short(name)}"
         return f"{subject}#{self.occurrence(subject)}"
 
@@ -105,7 +107,7 @@ class Book:
         Raises:
             CapabilityChanged: It was recorded by another function, or for other arguments.
         """
-        step = self._recorded.get(key)
+        step = self._recorded.get(key) if _is_own(key) else self._recorded.pop(key, None)
         if step is not None and step.digest and digest and step.digest != digest:
             raise CapabilityChanged(
                 f"Step {key!r} was recorded by another function or with other arguments; the code has changed since, or does "
@@ -121,8 +123,9 @@ class Book:
         return Step(key=key, digest=digest, value=encoded, is_secret=is_secret)
 
     def note(self, step: Step) -> None:
-        """Know a step that has been recorded now."""
-        self._recorded[step.key] = step
+        """Know a step that has been recorded now, if this run may come to its key again: a number comes but once."""
+        if _is_own(step.key):
+            self._recorded[step.key] = step
 
     def value_of(self, step: Step) -> Any:
         """Give a recorded value, a secret one opened."""
@@ -131,6 +134,11 @@ class Book:
         value = msgspec.json.decode(self._vault.open(step.value, place(self._task_id, step.key)))
         self.secrets.update(_texts(value))
         return value
+
+
+def _is_own(key: str) -> bool:
+    """Whether the code has chosen what tells this call apart."""
+    return key.find(_OWN) != -1 and ":" not in key[: key.find(_OWN)]
 
 
 def _short(name: str) -> str:

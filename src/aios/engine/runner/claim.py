@@ -12,10 +12,13 @@ from typing import TypeVar
 
 from aios.engine.orders import NewTask
 from aios.engine.recorder import Recorder
-from aios.errors import Conflict, InvalidTaskState
+from aios.engine.runner import outcomes
+from aios.errors import Conflict, InvalidTaskState, ResourceBusy, ValidationFailed
 from aios.model import Progress, Status, Step, Task, TaskId
-from aios.rules.lifecycle import Command
+from aios.rules.lifecycle import Command, Complete, Fail, HandBack
 
+AGAIN_MS = 500
+"""After which something is asked of the store again that it could not do."""
 REFUSALS_MAX = 16
 """How often a command is refused for the task's status, though the task works, before its code is told."""
 
@@ -28,9 +31,12 @@ class Claim:
     Args:
         task: As it was claimed.
         lost: Called when it turns out that somebody else has a later claim, or the task is terminal.
+        is_stopping: Whether the process is about to end.
     """
 
-    def __init__(self, task: Task, *, recorder: Recorder, lost: Callable[[], None]) -> None:
+    def __init__(
+        self, task: Task, *, recorder: Recorder, lost: Callable[[], None], is_stopping: Callable[[], bool]
+    ) -> None:
         self.task = task
         """As it was claimed last: its `claim` and `attempt` are the fence."""
         self.status = task.status
@@ -38,6 +44,7 @@ class Claim:
         self.is_over = False
         self._recorder = recorder
         self._lost = lost
+        self._is_stopping = is_stopping
         self._waiting: list[asyncio.Future[None]] = []
 
     def renew(self, task: Task) -> None:
@@ -78,6 +85,25 @@ class Claim:
             await self._recorder.progress(self.task, progress)
         except Conflict:
             return
+
+    async def end(self, command: Complete | Fail | HandBack) -> None:
+        """Record how the attempt ended, whatever it takes: nobody else knows it. The slot is given back with it."""
+        task = self.task
+        while True:
+            try:
+                await self._recorder.record(task, command)
+                return
+            except (Conflict, InvalidTaskState):
+                await self._recorder.release(task)
+                return
+            except ResourceBusy:
+                if self._is_stopping():
+                    return
+                await asyncio.sleep(AGAIN_MS / 1000)
+            except ValidationFailed as refused:
+                if not isinstance(command, Complete):
+                    raise
+                command = outcomes.failed(task, refused)
 
     async def _under(self, call: Callable[[Task], Awaitable[Value]]) -> Value:
         refusals = 0

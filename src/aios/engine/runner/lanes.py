@@ -63,7 +63,7 @@ class Lane:
         self._queue = queue
         self._is_called = False
         self._is_stopping = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self.thread = threading.Thread(target=self._work, name=name, daemon=True)
         self.threads = threads
         self.loop = new_loop()
         self.mailbox = Mailbox(self.loop)
@@ -75,7 +75,7 @@ class Lane:
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self.thread.start()
 
     def call(self) -> None:
         """Have the lane take what is in the queue. From any thread."""
@@ -90,8 +90,8 @@ class Lane:
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the thread's end; False: it is stuck in somebody's code and is left to the end of the process."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        self.thread.join(timeout_s)
+        return not self.thread.is_alive()
 
     def look(self, now: float) -> bool:
         """Judge whether the lane is stuck; called by the watchdog. Tells whether code has control."""
@@ -237,12 +237,21 @@ class Lanes:
         for lane in pool.lanes:
             is_busy |= lane.look(now)
             if lane.is_stuck and lane.stuck_in not in self._blocking:
-                self._blocking.add(lane.stuck_in)
-                _log.warning(
-                    "an async capability blocks its event loop; from now on it runs apart from the others",
-                    capability_id=lane.stuck_in,
-                )
+                self._set_apart(lane.stuck_in)
         # What was just put into the queue has called a lane already: only a lane that got stuck after that is to be replaced.
         if pool.queue and not pool.call() and len(pool.lanes) < pool.most:
             self._open(pool)
         return is_busy
+
+    def _set_apart(self, label: str) -> None:
+        """Have a capability run in the other pool, those of its attempts too that wait already."""
+        self._blocking.add(label)
+        _log.warning(
+            "an async capability blocks its event loop; from now on it runs apart from the others", capability_id=label
+        )
+        for _ in range(len(self._quick.queue)):
+            try:
+                run = self._quick.queue.popleft()
+            except IndexError:  # A lane was quicker.
+                return
+            (self._slow if run.label == label else self._quick).queue.append(run)

@@ -7,6 +7,7 @@ it is told and asked goes through its mailbox.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -93,6 +94,8 @@ class Run:
         self._lane: Lane | None = None
         self._early: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._holds: list[Hold] = []
+        self._to_begin = threading.Lock()
+        """Taken, for good, by whoever comes first: the lane that begins it, or the main loop that takes it back."""
         self._is_begun = False
         self._is_ended = False
         self._is_reported = False
@@ -107,6 +110,10 @@ class Run:
         """An error that another attempt would meet again."""
 
     # From any thread
+
+    def take_back(self) -> bool:
+        """Keep any lane from beginning it; False: one has."""
+        return self._to_begin.acquire(blocking=False)
 
     def tell(self, call: Callable[..., object], *arguments: Any) -> None:
         """Have a method of this run called on its lane; if no lane has begun it yet, when one does. From the main loop."""
@@ -145,13 +152,19 @@ class Run:
         """Whether threads of the attempt wait in calls of their context. From any thread."""
         return self._lane is not None and self.gate.parked_threads > 0
 
+    def is_on_lane(self) -> bool:
+        """Whether the caller's thread is the lane's own."""
+        return threading.current_thread() is self.lane.thread
+
     def begin(self, lane: Lane) -> None:
-        """Begin, behind a gate of its own."""
-        self._lane = lane
+        """Begin, behind a gate of its own, unless it has been taken back."""
+        if not self._to_begin.acquire(blocking=False):
+            return
         self.gate = Gate(lane.track, label=self.label, on_still=self._on_still)
         self.waits = Waits(self)
         self.gate.on_blocked = self.waits.on_blocked
         self._root = asyncio.Task(self._main(), loop=lane.loop)
+        self._lane = lane
         self._hear()
 
     def _hear(self) -> None:

@@ -57,14 +57,22 @@ def test_a_name_is_open_until_its_call_is_done() -> None:
 
 
 def test_a_record_of_another_function_or_of_other_arguments_is_refused() -> None:
-    book = a_book(Step(key="step:a#1", digest=digest_of(work, [1]), value=b"2"))
-    recorded = book.recall("step:a#1", digest_of(work, [1]))
+    step = Step(key="step:a#1", digest=digest_of(work, [1]), value=b"2")
+    recorded = a_book(step).recall("step:a#1", digest_of(work, [1]))
     assert recorded is not None
-    assert book.value_of(recorded) == 2
+    assert a_book().value_of(recorded) == 2
     for digest in (digest_of(other, [1]), digest_of(work, [2])):
         with pytest.raises(CapabilityChanged, match="step:a#1"):
-            book.recall("step:a#1", digest)
-    assert book.recall("step:a#2", digest_of(work, [1])) is None
+            a_book(step).recall("step:a#1", digest)
+    assert a_book(step).recall("step:a#2", digest_of(work, [1])) is None
+
+
+@pytest.mark.parametrize(("key", "is_known"), [("step:a#1", False), ("step:a=b#1", False), ("step=a#1", True)])
+def test_only_what_the_code_may_come_to_again_is_kept_in_memory(key: str, is_known: bool) -> None:
+    book = a_book()
+    book.note(Step(key=key, value=b"1"))
+    assert (book.recall(key) is not None) is is_known
+    assert (book.recall(key) is not None) is is_known
 
 
 def test_a_digest_depends_on_name_and_arguments_alone() -> None:

@@ -1,6 +1,7 @@
 """Cancel, timeouts, code that does not listen, and the daemon's own end."""
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 
 from aios.adapter import BlockingContext, Context
 from aios.engine.runner import run as run_module
-from aios.model import EventKind, OnCrash, Retry, Status
+from aios.engine.runner.lanes import LANES_MAX
+from aios.errors import InternalError
+from aios.model import OnCrash, Retry, Status
 from aios.testing.clock import ManualClock
 from tests.unit.engine.runner.workshop import PATIENCE_S, Signal, open_workshop
 
@@ -282,21 +285,66 @@ async def test_code_that_ends_within_the_grace_is_recorded(tmp_path: Path) -> No
         assert (await shop.store.task(task.task_id)).result == {"value": "done"}
 
 
-async def test_a_child_of_a_canceled_parent_says_why() -> None:
-    begun = Signal()
+async def test_code_that_no_lane_has_begun_is_not_begun_any_more_and_keeps_no_slot() -> None:
+    begun, may_end, runs = Signal(), Signal(), list[str]()
 
-    async def child(_: Context) -> None:
+    async def blocking(ctx: Context) -> None:
+        runs.append(ctx.task_id)
         begun.set()
-        await asyncio.Event().wait()
-
-    async def code(ctx: Context) -> None:
-        await ctx.spawn("test.child")
+        may_end.wait()
 
     async with open_workshop() as shop:
-        shop.offer(child, "child")
-        task = await shop.create(code)
+        shop.offer(blocking, "blocking")
+        tasks = [await shop.create("test.blocking") for _ in range(LANES_MAX + 2)]
         await begun.reached()
-        await shop.engine.cancel(task.task_id)
-        assert (await shop.wait(task, Status.CANCELED)).status is Status.CANCELED
-        (status, *_) = await shop.logged(task.task_id, EventKind.STATUS)
-        assert status["status"] == "working"
+        # Somebody else's task gets through at once, whatever waits before it.
+        await shop.settle()
+        await shop.engine.cancel(tasks[-1].task_id)
+        await shop.released(tasks[-1])
+        may_end.set()
+        for task in tasks[:-1]:
+            await shop.wait(task, Status.COMPLETED)
+    assert tasks[-1].task_id not in runs
+
+
+async def test_a_blocking_call_on_the_event_loop_is_an_error_instead_of_a_deadlock() -> None:
+    async def code(ctx: Context) -> str:
+        faces = list[BlockingContext]()
+        await ctx.in_thread(faces.append)
+        try:
+            faces[0].log("info", "hello")
+        except InternalError as error:
+            return error.detail
+        return ""
+
+    async with open_workshop() as shop:
+        done = await shop.run(code)
+        assert "await the async context instead" in done.result["value"]
+
+
+async def test_a_thread_that_the_code_made_itself_may_call_the_context_and_the_slot_stays_right() -> None:
+    called, may_end = Signal(), Signal()
+
+    def work(ctx: BlockingContext) -> None:
+        def own() -> None:
+            ctx.log("info", "from a thread of my own")
+            called.set()
+
+        thread = threading.Thread(target=own)
+        thread.start()
+        thread.join()
+        may_end.wait()
+
+    async def code(ctx: Context) -> None:
+        await ctx.in_thread(work)
+
+    async with open_workshop() as shop:
+        task = await shop.create(code)
+        await called.reached()
+        await shop.engine.pause(task.task_id)
+        await shop.settle()
+        assert (await shop.store.task(task.task_id)).worker is not None
+        may_end.set()
+        await shop.released(task)
+        await shop.engine.resume(task.task_id)
+        await shop.wait(task, Status.COMPLETED)
