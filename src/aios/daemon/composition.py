@@ -167,7 +167,7 @@ class Daemon:
         )
         metrics = Metrics(
             service=self.service,
-            connections=self._connections,
+            connections=self.open_connections,
             streams=lambda: len(door.streams),
             requests=lambda: http.requests,
         )
@@ -181,7 +181,8 @@ class Daemon:
         health = self.engine.health()
         return None if health.is_writable else health.reason or "the store cannot write"
 
-    def _connections(self) -> dict[str, int]:
+    def open_connections(self) -> dict[str, int]:
+        """How many there are, by door."""
         lines = {line.name: len(line.connections) for line in self._lines}
         return {"http": self.http.connections, "websocket": self._websocket.connections, **lines}
 
