@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -41,12 +41,16 @@ class _Tail:
 
     def __init__(self, task_id: TaskId) -> None:
         self.task_id = task_id
-        self.followers = 0
+        self.joined = 0
+        self.readers = 0
+        """Those who joined for the events; for nobody else are they kept."""
         self.task: Task | None = None
         self.events: deque[Event] = deque()
         """The newest events, without a hole."""
         self.bytes = 0
         self.waiting: set[asyncio.Future[None]] = set()
+        self.asking: dict[asyncio.Future[Task], Callable[[Task], bool]] = {}
+        """Who waits for a certain state only, and is left asleep until then."""
         self.reads: dict[tuple[int, Kinds], asyncio.Future[tuple[int, EventPage]]] = {}
         self.loading: asyncio.Future[None] | None = None
 
@@ -80,10 +84,38 @@ class _Tail:
         return EventPage(events=[each for each in islice(self.events, skipped, None) if each.number <= end])
 
     def wake(self) -> None:
-        waiting, self.waiting = self.waiting, set()
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        if self.waiting:
+            waiting, self.waiting = self.waiting, set()
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)
+        if self.asking and self.task is not None:
+            self._answer(self.task)
+
+    def _answer(self, task: Task) -> None:
+        for answer, done in list(self.asking.items()):
+            try:
+                if not answer.done() and done(task):
+                    answer.set_result(task)
+            except Exception as error:  # It is the asker's own, and nobody else's commit fails by it.
+                answer.set_exception(error)
+
+
+class _Joined:
+    """Somebody's being interested in a task, for as long as a block lasts."""
+
+    __slots__ = ("_feed", "_is_reader", "_task_id")
+
+    def __init__(self, feed: Feed, task_id: TaskId, *, is_reader: bool) -> None:
+        self._feed = feed
+        self._task_id = task_id
+        self._is_reader = is_reader
+
+    def __enter__(self) -> _Tail:
+        return self._feed.enter(self._task_id, is_reader=self._is_reader)
+
+    def __exit__(self, *_: object) -> None:
+        self._feed.leave(self._task_id, is_reader=self._is_reader)
 
 
 class Feed:
@@ -101,11 +133,12 @@ class Feed:
         if tail is None:
             return
         tail.know(change.task)
-        before = tail.bytes
-        tail.append(change.events)
-        self._bytes += tail.bytes - before
-        if self._bytes > TAILS_BYTES_MAX:
-            self._empty_tails()
+        if tail.readers:
+            before = tail.bytes
+            tail.append(change.events)
+            self._bytes += tail.bytes - before
+            if self._bytes > TAILS_BYTES_MAX:
+                self._empty_tails()
         tail.wake()
 
     async def follow(self, task_id: TaskId, after: int, *, kinds: Kinds = None) -> AsyncGenerator[EventPage]:
@@ -120,7 +153,7 @@ class Feed:
             StoreUnavailable: The log cannot be read now; follow again from the last event that came.
         """
         read = None if kinds is None else kinds | {EventKind.STATUS}
-        with self._join(task_id) as tail:
+        with _Joined(self, task_id, is_reader=True) as tail:
             cursor, is_told = after, False
             task = await self._known(tail)
             while True:
@@ -148,45 +181,51 @@ class Feed:
         Raises:
             TaskNotFound: There is no such task.
         """
-        is_late = False
-        with self._join(task_id) as tail:
-
-            def ring() -> None:
-                nonlocal is_late
-                is_late = True
-                tail.wake()
-
-            due_at = None if timeout_ms is None else self._clock.now() + timeout_ms * MILLISECOND
-            timer = None if due_at is None else self._clock.call_at(due_at, ring)
-            try:
-                task = await self._known(tail)
-                while not done(task) and not is_late:
-                    await self._grown(tail, lambda known=task: is_late or known is not tail.task)
-                    task = await self._known(tail)
+        with _Joined(self, task_id, is_reader=False) as tail:
+            task = await self._known(tail)
+            if done(task):
                 return task
+            answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+            tail.asking[answer] = done
+            timer = None
+            if timeout_ms is not None:
+                timer = self._clock.call_at(
+                    self._clock.now() + timeout_ms * MILLISECOND,
+                    lambda: None if answer.done() else answer.set_result(tail.task or task),
+                )
+            try:
+                return await answer
             finally:
+                del tail.asking[answer]
                 if timer is not None:
                     timer.cancel()
 
-    @contextmanager
-    def expecting(self, task_id: TaskId) -> Generator[None]:
-        """Take note of what is told of a task from now on, for one who will ask in a moment: it is spared a read."""
-        with self._join(task_id):
-            yield
+    def expecting(self, task_id: TaskId, *, is_reader: bool = False) -> AbstractContextManager[object]:
+        """Take note of what is told of a task from now on, for one who will ask in a moment: it is spared a read.
 
-    @contextmanager
-    def _join(self, task_id: TaskId) -> Generator[_Tail]:
+        With `is_reader` of its events too, for one who will follow.
+        """
+        return _Joined(self, task_id, is_reader=is_reader)
+
+    def enter(self, task_id: TaskId, *, is_reader: bool) -> _Tail:
+        """Begin to take note of a task; see `_Joined`."""
         tail = self._tails.get(task_id)
         if tail is None:
             tail = self._tails[task_id] = _Tail(task_id)
-        tail.followers += 1
-        try:
-            yield tail
-        finally:
-            tail.followers -= 1
-            if not tail.followers:
-                self._bytes -= tail.bytes
-                del self._tails[task_id]
+        tail.joined += 1
+        tail.readers += is_reader
+        return tail
+
+    def leave(self, task_id: TaskId, *, is_reader: bool) -> None:
+        """End what `enter` began."""
+        tail = self._tails[task_id]
+        tail.joined -= 1
+        tail.readers -= is_reader
+        if not tail.readers:
+            self._bytes -= tail.bytes
+            tail.clear()
+        if not tail.joined:
+            del self._tails[task_id]
 
     async def _grown(self, tail: _Tail, has_news: Callable[[], bool]) -> None:
         """Wait for news, unless there are some since the follower last looked."""

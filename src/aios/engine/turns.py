@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from aios.errors import ResourceBusy
 from aios.model import TaskId
@@ -32,6 +31,23 @@ class _Queue:
         return False
 
 
+class _Turn:
+    """A turn, held for as long as a block lasts."""
+
+    __slots__ = ("_is_caller", "_task_id", "_turns")
+
+    def __init__(self, turns: Turns, task_id: TaskId, *, is_caller: bool) -> None:
+        self._turns = turns
+        self._task_id = task_id
+        self._is_caller = is_caller
+
+    async def __aenter__(self) -> None:
+        await self._turns.enter(self._task_id, is_caller=self._is_caller)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._turns.leave(self._task_id)
+
+
 class Turns:
     """The turn to change a task. Callers come before running code: a cancel does not wait behind a thousand log lines.
 
@@ -41,18 +57,22 @@ class Turns:
     def __init__(self) -> None:
         self._queues: dict[TaskId, _Queue] = {}
 
-    @asynccontextmanager
-    async def of(self, task_id: TaskId, *, is_caller: bool = True) -> AsyncGenerator[None]:
-        """Hold the task's turn. Raises: ResourceBusy."""
+    def of(self, task_id: TaskId, *, is_caller: bool = True) -> AbstractAsyncContextManager[None]:
+        """Hold the task's turn for a block. Raises, on entering: ResourceBusy."""
+        return _Turn(self, task_id, is_caller=is_caller)
+
+    async def enter(self, task_id: TaskId, *, is_caller: bool) -> None:
+        """Wait for the turn. Raises: ResourceBusy."""
         queue = self._queues.get(task_id)
         if queue is None:
-            self._queues[task_id] = queue = _Queue()
+            self._queues[task_id] = _Queue()
         else:
             await self._wait(queue, task_id, is_caller=is_caller)
-        try:
-            yield
-        finally:
-            self._leave(queue, task_id)
+
+    def leave(self, task_id: TaskId) -> None:
+        """Give up the turn."""
+        if not self._queues[task_id].pass_on():
+            del self._queues[task_id]
 
     async def _wait(self, queue: _Queue, task_id: TaskId, *, is_caller: bool) -> None:
         if is_caller and len(queue.callers) >= CALLERS_MAX:
@@ -63,9 +83,5 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave(queue, task_id)
+                self.leave(task_id)
             raise
-
-    def _leave(self, queue: _Queue, task_id: TaskId) -> None:
-        if not queue.pass_on():
-            del self._queues[task_id]
