@@ -15,6 +15,11 @@ if [ -z "$folder" ]; then
 fi
 [ -d "$folder" ] || { echo "no such folder: $folder" >&2; exit 2; }
 folder=$(cd "$folder" && pwd)
+wanted=("root=$folder")
+if [ "$folder" = "$project" ]; then
+    # What make has made here is nobody's to tidy up.
+    wanted+=(exclude=.venv exclude=.git exclude=.aios-run)
+fi
 
 mkdir -p "$data"
 log="$data/serve.log"
@@ -56,8 +61,8 @@ export AIOS_URL AIOS_TOKEN
 
 echo "The daemon listens at $url, its data is in ${data#"$project"/}; looking for duplicates in $folder"
 if [ -t 0 ] && [ -t 1 ]; then
-    "$aios" run system.files.find_duplicates "root=$folder"
+    "$aios" run system.files.find_duplicates "${wanted[@]}"
 else
     # Nobody is there to answer: it reports, and removes nothing.
-    "$aios" run --no-input system.files.find_duplicates "root=$folder" remove=never
+    "$aios" run --no-input system.files.find_duplicates "${wanted[@]}" remove=never
 fi
