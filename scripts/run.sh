@@ -18,7 +18,7 @@ folder=$(cd "$folder" && pwd)
 wanted=("root=$folder")
 if [ "$folder" = "$project" ]; then
     # What make has made here is nobody's to tidy up.
-    wanted+=(exclude=.venv exclude=.git exclude=.aios-run)
+    wanted+=('exclude=.*')
 fi
 
 mkdir -p "$data"
