@@ -102,6 +102,7 @@ class Run:
         self._was_evicted = False
         self._outcome: Complete | Fail | None = None
         self._quiet_number: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._reported: list[Progress] | None = None
         self.hops = 0
         """Calls to the main loop whose answer has not come."""
@@ -213,9 +214,19 @@ class Run:
         for task in list(self.gate.tasks):
             task.cancel()
         if self._outcome is not None:
-            self.lane.loop.call_later(STRAYS_MS / 1000, self._report)
+            self._set_timer(STRAYS_MS, self._report)
+
+    def _set_timer(self, after_ms: int, call: Callable[..., None], *arguments: Any) -> None:
+        self._drop_timer()
+        self._timer = self.lane.loop.call_later(after_ms / 1000, call, *arguments)
+
+    def _drop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _report(self) -> None:
+        self._drop_timer()
         if not self._is_reported:
             self._is_reported = True
             self.post(self.attempt.ended, self._outcome)
@@ -302,7 +313,7 @@ class Run:
             self._root.cancel()
         self.open()
         if number < CANCELS_MAX:
-            self.lane.loop.call_later(CANCEL_AGAIN_MS / 1000, self._stop, number + 1)
+            self._set_timer(CANCEL_AGAIN_MS, self._stop, number + 1)
         else:
             _log.warning(
                 "code does not end although it was canceled; its slot stays taken",
