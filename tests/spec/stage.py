@@ -20,6 +20,7 @@ import itertools
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,8 +36,12 @@ Code = Callable[[Arguments, Context], Awaitable[Any]]
 
 CAPABILITY = "spec.code"
 """Runs the code that the argument `code` names."""
-DETAINED = "spec.once"
+BLOCKING = "spec.blocking"
+"""The same, for code that blocks its event loop: the daemon keeps a capability apart once it was seen to do that."""
+ONCE = "spec.once"
 """The same, but of the kind that must not run twice (`on_crash: fail`)."""
+OTHER = "spec.other"
+"""The same, of another adapter."""
 
 
 class Gate:
@@ -135,7 +140,7 @@ class Stage:
     def __init__(self, daemon: Connected, code: dict[str, Code]) -> None:
         self.daemon = daemon
         self._code = code
-        self._names = (f"code-{number}" for number in itertools.count(1))
+        self._names = (f"code-{number}" for number in itertools.count(len(code) + 1))
 
     def named(self, code: Code) -> Arguments:
         """Put code on the stage; gives the arguments with which it is run."""
@@ -226,15 +231,21 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(**flags: Any) -> AsyncGenerator[Stage]:
-    """A daemon with a stage; settings by names with `__` for the dot, as `limits__max_queue_size=5`."""
-    code: dict[str, Code] = {}
+async def staged(
+    *, folder: Path | None = None, code: dict[str, Code] | None = None, **flags: Any
+) -> AsyncGenerator[Stage]:
+    """A daemon with a stage; settings by names with `__` for the dot, as `limits__max_queue_size=5`.
+
+    For one that is to go on with an earlier one's data: that one's `folder`, and the same dict of `code`.
+    """
+    plays: dict[str, Code] = {} if code is None else code
 
     async def run(arguments: Arguments, ctx: Context) -> Any:
-        return await code[arguments["code"]](arguments, ctx)
+        return await plays[arguments["code"]](arguments, ctx)
 
-    adapter = ScriptedAdapter({CAPABILITY: run})
-    adapter.offer(DETAINED, run, on_crash="fail")
+    adapter = ScriptedAdapter({CAPABILITY: run, BLOCKING: run})
+    adapter.offer(ONCE, run, on_crash="fail")
+    other = ScriptedAdapter({OTHER: run}, adapter_id="test.other")
     settings = {name.replace("__", "."): value for name, value in flags.items()}
-    async with connected(adapters=[adapter], flags=settings) as daemon:
-        yield Stage(daemon, code)
+    async with connected(adapters=[adapter, other], folder=folder, flags=settings) as daemon:
+        yield Stage(daemon, plays)
