@@ -130,9 +130,8 @@ class Daemon:
             self._add_line(listen_unix(self.socket_path), opening)
         if config.tcp.address:
             host, port = split_address(config.tcp.address)
-            line = self._add_line(await listen_tcp(host, port, door="tcp.address", tls=config.tls), opening)
-            host, port = line.address
-            self.tcp_url = f"{'tcps' if self._tls else 'tcp'}://{f'[{host}]' if ':' in host else host}:{port}"
+            listener = await listen_tcp(host, port, door="tcp.address", tls=config.tls)
+            self.tcp_url = self._add_line(listener, opening).url
         self.url = self.http.url
 
     def _add_line(self, listener: socket.socket, opening: AsyncExitStack) -> LineDoor:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -23,6 +24,8 @@ from aios.transports.stdio import claim_output
 
 SWITCH_INTERVAL_S = 0.0005
 """How long one thread may keep the interpreter while another waits: the store's writer must not wait long for the loop."""
+FILES_MAX = 65_536
+"""Open files that are asked of the system; each connection is one."""
 GC_THRESHOLDS = (50_000, 20, 100)
 
 _log = structlog.get_logger("aios.daemon")
@@ -69,6 +72,11 @@ async def serve(
 
 
 def _tune() -> None:
+    """Be quick, and have room for as many connections as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(FILES_MAX, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()

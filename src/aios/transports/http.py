@@ -16,7 +16,7 @@ import structlog
 
 from aios.errors import AuthenticationRequired, InternalError, InvalidRequest, NotFound, ResourceBusy
 from aios.service.call import Principal
-from aios.service.connection import Connection
+from aios.service.connection import Connection, Reply
 from aios.service.dispatcher import Service
 from aios.service.handshake import EXTENSIONS
 from aios.service.subscriptions import Subscription
@@ -76,7 +76,9 @@ class Visit:
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Write a whole answer."""
-        fields = [*headers, (b"content-length", b"%d" % len(body)), *self.headers]
+        fields = [*headers, *self.headers]
+        if status != 204:
+            fields.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": fields})
         await self.send({"type": "http.response.body", "body": body})
 
@@ -176,7 +178,7 @@ class HttpDoor:
         connection = self._connect(principal, visit.fields, send=stream.message)
 
         async def work() -> None:
-            reply = await self._service.receive(connection, body)
+            reply = await self._received(connection, body)
             if not stream.is_open and (reply is None or reply.is_unreadable):
                 await visit.answer(400 if reply else 202, [JSON] if reply else [], reply.body if reply else b"")
             elif reply is not None:
@@ -186,6 +188,15 @@ class HttpDoor:
                         pumps.create_task(self._pump(stream, subscription))
 
         await self.run(stream, work)
+
+    async def _received(self, connection: Connection, body: bytes) -> Reply | None:
+        """Let the service work; after the caller has gone it may go on for a while."""
+        working = asyncio.ensure_future(self._service.receive(connection, body))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_later(GRACE_MS / 1000, working.cancel)
+            raise
 
     async def _pump(self, stream: EventStream, subscription: Subscription) -> None:
         try:

@@ -16,7 +16,7 @@ from aios.transports.admission import Admission
 from aios.transports.http import HttpDoor
 from aios.transports.http_calls import CallingHttp
 from aios.transports.http_guard import Gate
-from aios.transports.listening import BACKLOG, TLS_HANDSHAKE_TIMEOUT_MS
+from aios.transports.listening import BACKLOG, TLS_HANDSHAKE_TIMEOUT_MS, reachable
 from aios.transports.websocket import GuardedWebSocket
 
 SWEEP_MS_MAX = 1_000
@@ -81,8 +81,7 @@ class HttpServer:
     @property
     def url(self) -> str:
         """Where the door is."""
-        host, port, *_ = self._listener.getsockname()
-        return f"{'https' if self._tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+        return f"{'https' if self._tls else 'http'}://{reachable(self._listener.getsockname())}"
 
     @property
     def connections(self) -> int:

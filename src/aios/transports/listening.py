@@ -84,6 +84,12 @@ async def listen_tcp(host: str, port: int, *, door: str, tls: TlsSection) -> soc
     return bound
 
 
+def reachable(address: tuple[str, int]) -> str:
+    """Give `host:port` by which this machine reaches a door; one that listens everywhere is also on loopback."""
+    host, port = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0]), address[1]  # noqa: S104 - compared
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _not_bound(error: OSError, door: str, place: str) -> ResourceBusy | ValidationFailed:
     if error.errno == errno.EADDRINUSE:
         return ResourceBusy(f"{door}: {place} is taken by another program; choose another, or port 0 for any free one")

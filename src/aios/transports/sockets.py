@@ -17,7 +17,7 @@ from aios.protocol.framing import LineReader
 from aios.service.call import Principal
 from aios.service.dispatcher import Service
 from aios.transports.duplex import Duplex, peer_principal
-from aios.transports.listening import BACKLOG, TLS_HANDSHAKE_TIMEOUT_MS, peer_uid, unlink_own
+from aios.transports.listening import BACKLOG, TLS_HANDSHAKE_TIMEOUT_MS, peer_uid, reachable, unlink_own
 
 INBOX_SIZE_MAX = 256 * 1024
 """Bytes that were read and not looked at yet; past it the system keeps them, and then the peer."""
@@ -54,10 +54,9 @@ class LineDoor:
         return "unix" if self.is_unix else "tcp"
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port of a TCP door."""
-        host, port, *_ = self._listener.getsockname()
-        return host, port
+    def url(self) -> str:
+        """Where a TCP door is."""
+        return f"{'tcps' if self._tls else 'tcp'}://{reachable(self._listener.getsockname())}"
 
     async def start(self) -> None:
         """Begin to accept."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -69,7 +70,8 @@ async def line_to(door: LineDoor, folder: Path) -> AsyncGenerator[Line]:
     if door.is_unix:
         reader, writer = await asyncio.open_unix_connection(folder / "aios.sock")
     else:
-        reader, writer = await asyncio.open_connection(*door.address)
+        place = urlsplit(door.url)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
         yield Line(reader, writer)
     finally:

@@ -139,8 +139,8 @@ async def test_who_does_not_read_for_long_is_cut_off() -> None:
     async def much(connection: FakeConnection, body: bytes) -> Reply:
         return Reply(b"x" * 1_000_000)
 
-    bounds = {"max_output_size": 100_000_000, "write_timeout_ms": 200}
-    async with http_door(much, **bounds) as (server, _), websocket(server) as peer:
+    bounded = http_door(much, max_output_size=100_000_000, write_timeout_ms=200)
+    async with bounded as (server, _), websocket(server) as peer:
         peer.write(frame(TEXT, b"x") * 50)
         async with asyncio.timeout(10):
             await server.wait_for_change()
