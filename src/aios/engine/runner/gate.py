@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar
 from typing import Any
 
+from aios.engine.runner.kept import KeptCall, keep_calls, keep_no_calls
 from aios.errors import InternalError
 
 
@@ -32,14 +33,29 @@ class Track:
 
     Args:
         post: Has a call made on the lane's event loop; may be called from any thread.
+        loop: That event loop.
     """
 
-    __slots__ = ("gate", "post")
+    __slots__ = ("_closed", "_loop", "gate", "post")
 
-    def __init__(self, post: Callable[..., object]) -> None:
+    def __init__(self, post: Callable[..., object], loop: asyncio.AbstractEventLoop) -> None:
         self.post = post
         self.gate: Gate | None = None
         """Of the attempt whose code has control at this moment, for the watchdog to see; None while the loop has it."""
+        self._loop = loop
+        self._closed = 0
+
+    def closed(self) -> None:
+        """One more gate is closed."""
+        self._closed += 1
+        if self._closed == 1:
+            keep_calls(self._loop, GATE)
+
+    def opened(self) -> None:
+        """One of the closed gates is open."""
+        self._closed -= 1
+        if self._closed == 0:
+            keep_no_calls(self._loop)
 
 
 class Gate:
@@ -53,6 +69,7 @@ class Gate:
     """
 
     __slots__ = (
+        "_kept",
         "_waiting",
         "is_open",
         "label",
@@ -87,14 +104,23 @@ class Gate:
         self.parked_threads = 0
         """Threads of the attempt that wait in a call of their context."""
         self._waiting: set[asyncio.Future[None]] = set()
+        self._kept: list[KeptCall] = []
 
     def close(self) -> None:
         """Hold the code at its next await."""
-        self.is_open = False
+        if self.is_open:
+            self.is_open = False
+            self.track.closed()
 
     def open(self) -> None:
         """Let the code go on."""
+        if self.is_open:
+            return
         self.is_open = True
+        self.track.opened()
+        kept, self._kept = self._kept, []
+        for call in kept:
+            call.make()
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():
@@ -109,6 +135,10 @@ class Gate:
     def is_empty(self) -> bool:
         """Whether no task and no thread of the attempt is left, besides the one that runs the capability itself."""
         return not self.tasks and not self.threads and not self.parked_threads
+
+    def keep(self, call: KeptCall) -> None:
+        """Keep a callback that the code's callbacks have asked for until the gate is open."""
+        self._kept.append(call)
 
     def wait(self) -> asyncio.Future[None]:
         """Give a future that is done once the gate is open. To be looked at again then: it may have closed since."""
@@ -206,6 +236,36 @@ class Gated(Coroutine[Any, Any, Any]):
             raise InternalError(f"the capability's code raised {type(exit_).__name__}") from exit_
         finally:
             track.gate = outer
+
+    # What `inspect` and some libraries want to know of a task's coroutine.
+
+    @property
+    def cr_running(self) -> bool:
+        """Whether it has control."""
+        return self._inside("cr_running", False)
+
+    @property
+    def cr_suspended(self) -> bool:
+        """Whether it has begun and waits."""
+        return self._inside("cr_suspended", False)
+
+    @property
+    def cr_frame(self) -> Any:
+        """Where it stands."""
+        return self._inside("cr_frame", None)
+
+    @property
+    def cr_code(self) -> Any:
+        """What it runs."""
+        return self._inside("cr_code", None)
+
+    @property
+    def cr_await(self) -> Any:
+        """What it waits for."""
+        return self._inside("cr_await", None)
+
+    def _inside(self, name: str, other: Any) -> Any:
+        return getattr(self._coroutine, name, other)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self  # type: ignore[return-value] # It has what `await` uses: send, throw, close, and the two below.

@@ -67,7 +67,7 @@ class Lane:
         self.threads = threads
         self.loop = new_loop()
         self.mailbox = Mailbox(self.loop)
-        self.track = Track(self.mailbox.post)
+        self.track = Track(self.mailbox.post, self.loop)
         self.is_stuck = False
         """The watchdog's judgement."""
         self._seen: tuple[Gate | None, int] = (None, 0)

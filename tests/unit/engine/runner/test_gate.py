@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import pytest
 
 from aios.engine.runner.gate import GATE, Evicted, Gate, Gated, Track, task_factory
@@ -23,8 +24,13 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+def a_track() -> Track:
+    loop = asyncio.get_running_loop()
+    return Track(loop.call_soon_threadsafe, loop)
+
+
 def a_gate() -> Gate:
-    return Gate(Track(asyncio.get_running_loop().call_soon_threadsafe))
+    return Gate(a_track())
 
 
 @asynccontextmanager
@@ -262,9 +268,8 @@ async def test_code_that_calls_exit_does_not_end_the_loop() -> None:
 
 async def test_a_gate_tells_when_code_could_go_on_and_when_nothing_of_the_attempt_is_left() -> None:
     told = list[str]()
-    loop = asyncio.get_running_loop()
     gate = Gate(
-        Track(loop.call_soon_threadsafe),
+        a_track(),
         on_blocked=lambda: told.append("blocked"),
         on_still=lambda: told.append("empty" if gate.is_empty else "still"),
     )
@@ -304,3 +309,72 @@ async def test_a_thread_that_the_code_starts_counts_until_it_ends() -> None:
     threads.stop()
     with ThreadPoolExecutor(1) as plain:
         loop.set_default_executor(plain)
+
+
+async def test_a_library_that_asks_for_itself_again_and_again_is_kept_until_the_gate_opens() -> None:
+    gate, turns_made, told = a_gate(), list[int](), list[str]()
+    loop = asyncio.get_running_loop()
+    before = loop.call_soon
+
+    async def code() -> None:
+        def again() -> None:
+            turns_made.append(1)
+            asyncio.get_running_loop().call_soon(again)
+
+        asyncio.get_running_loop().call_soon(again)
+        asyncio.get_running_loop().call_later(0, told.append, "later")
+        await asyncio.Event().wait()
+
+    async with running(code(), gate):
+        gate.close()
+        await turns()
+        assert turns_made == []
+        gate.open()
+        await turns()
+        gate.close()
+        made = len(turns_made)
+        assert made > 0
+        await turns()
+        assert len(turns_made) == made + 1
+        gate.open()
+        await turns()
+        assert len(turns_made) > made + 1
+        gate.close()
+        handle = contextvars.copy_context().run(_asked, gate, loop)
+        handle.cancel()
+        assert handle.cancelled()
+        gate.open()
+    await turns()
+    assert told == ["later"]
+    assert loop.call_soon == before
+
+
+def _asked(gate: Gate, loop: asyncio.AbstractEventLoop) -> asyncio.TimerHandle:
+    GATE.set(gate)
+    return loop.call_at(loop.time(), pytest.fail, "it was canceled")
+
+
+async def test_a_scope_of_anyio_that_runs_out_while_the_gate_is_closed_takes_effect_when_it_opens() -> None:
+    gate, told = a_gate(), list[str]()
+
+    async def child() -> None:
+        with anyio.move_on_after(0.01):
+            await anyio.sleep(WAIT_S)
+        told.append("moved on")
+
+    async def code() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(child)
+            group.start_soon(child)
+
+    async with running(code(), gate) as task:
+        await turns()
+        gate.close()
+        await asyncio.sleep(0.05)
+        at = gate.steps
+        await turns()
+        assert gate.steps == at
+        assert told == []
+        gate.open()
+        await asyncio.wait_for(task, WAIT_S)
+        assert told == ["moved on", "moved on"]
