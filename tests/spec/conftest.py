@@ -79,3 +79,4 @@ async def daemon() -> AsyncGenerator[Connected]:
 async def stage() -> AsyncGenerator[Stage]:
     async with staged() as running:
         yield running
+        await running.clear()

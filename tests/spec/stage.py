@@ -29,7 +29,7 @@ import msgspec
 from aios.adapter import Context
 from aios.testing.adapters import ScriptedAdapter
 from aios.testing.connected import Connected, connected
-from tests.spec.doors import PATIENCE_S, Caller, Message, caller, chunks, frames, is_last, read_head
+from tests.spec.doors import PATIENCE_S, Caller, Message, call, caller, chunks, frames, is_last, read_head
 
 Arguments = dict[str, Any]
 Code = Callable[[Arguments, Context], Awaitable[Any]]
@@ -222,6 +222,15 @@ class Stage:
         assert is_last(events[-1].kind, events[-1].data), events[-1]
         assert [event.number for event in events] == list(range(1, len(events) + 1))
         return events
+
+    async def clear(self) -> None:
+        """Cancel what still runs, which would otherwise be waited for when the daemon stops."""
+        running = (await self.call("aios/task.list", filter={"status": ["working"]}, pagination={"limit": 1_000}))[
+            "tasks"
+        ]
+        async with self.at("http") as client:
+            for task in running:
+                await client.ask(call(1, "aios/task.cancel", {"task_id": task["task_id"]}))
 
     @asynccontextmanager
     async def at(self, door: str) -> AsyncGenerator[Caller]:

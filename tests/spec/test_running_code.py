@@ -149,7 +149,7 @@ async def kept(stage: Stage, task_id: str) -> None:
     """Wait until what the code came to is on disk. No caller can see that, so the engine is asked."""
     async with asyncio.timeout(10):
         while (await stage.daemon.daemon.engine.task(TaskId(task_id))).outcome is None:
-            await asyncio.sleep(0)
+            await stage.task(task_id)
 
 
 @pytest.mark.promise("4.spawn.one-slot-in-all", "4.spawn.child")

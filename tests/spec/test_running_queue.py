@@ -167,7 +167,7 @@ async def test_a_delayed_task_does_not_start_before_its_time(how: str, stage: St
 
 @pytest.mark.promise("4.create.delayed")
 async def test_a_delay_and_a_time_together_are_refused(stage: Stage) -> None:
-    options = {"delay_ms": 1, "run_at": datetime.now(UTC).isoformat()}
+    options: Message = {"delay_ms": 1, "run_at": datetime.now(UTC).isoformat()}
     error = (await ask(stage, stage.named(returns), **options))["error"]
     assert (error["code"], error["data"]["errors"][0]["path"]) == (-32602, "/options/run_at")
 
