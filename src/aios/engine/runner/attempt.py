@@ -259,8 +259,9 @@ class Attempt:
             self._stop(self._run.unwind if at_once else self._run.drain)
 
     def _stop(self, how: Callable[[], None]) -> None:
-        """Have the code stopped; code that no lane has begun yet is not begun at all."""
-        if self._begun.take_back():
+        """Have the code stopped; code that no lane has begun yet is not begun at all, and some has ended already."""
+        if self._kept is not None or self._begun.take_back():
+            self._kept = None
             self._finish(None)
         else:
             self._begun.tell(how)
@@ -318,7 +319,7 @@ class Attempt:
             self._resume(task if task is not None and task.status.is_terminal else None)
 
     async def _park(self, command: Await) -> None:
-        run, claim = self._begun, self.claim
+        claim, number = self.claim, self._number
         before = claim.task.claim
         try:
             await self._around.recorder.record(claim.task, command)
@@ -330,7 +331,8 @@ class Attempt:
             return
         except AiosError:
             await asyncio.sleep(AGAIN_MS / 1000)
-            run.tell(run.go_on)
+            if number == self._number and not claim.is_over:
+                self._begun.tell(self._begun.go_on)
             return
         if claim.task.claim == before and not claim.is_over:
             self._leave_slot()
@@ -361,10 +363,17 @@ class Attempt:
 
     def _finish(self, outcome: Complete | Fail | None) -> None:
         self._around.parking.leave(self)
+        self.claim.close()
         self._around.ended(self)
         self._start(self._conclude(outcome), "end")
 
     async def _conclude(self, outcome: Complete | Fail | None) -> None:
+        try:
+            await self._record_end(outcome)
+        finally:
+            self._around.settled(self)
+
+    async def _record_end(self, outcome: Complete | Fail | None) -> None:
         claim = self.claim
         if claim.is_over or (outcome is None and not self.is_leaving):
             if claim.holds_slot:
@@ -373,7 +382,6 @@ class Attempt:
             await self.claim.end(outcome)
         elif claim.holds_slot:
             await self._hand_back()
-        self._around.settled(self)
 
     async def _hand_back(self) -> None:
         if self.may_run_again:

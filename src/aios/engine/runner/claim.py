@@ -42,6 +42,7 @@ class Claim:
         self.status = task.status
         self.holds_slot = True
         self.is_over = False
+        self._is_closed = False
         self._recorder = recorder
         self._lost = lost
         self._is_stopping = is_stopping
@@ -58,6 +59,11 @@ class Claim:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+
+    def close(self) -> None:
+        """The code has ended: nothing is said for it any more, and nobody waits for its turn."""
+        self._is_closed = True
+        self.wake()
 
     async def record(self, *commands: Command) -> Task:
         """Have commands carried out; while the task is paused or waits, that waits too. Raises: as `Recorder.record`."""
@@ -122,7 +128,7 @@ class Claim:
 
     async def works(self) -> None:
         """Wait until the task works and has a slot here. Raises: Conflict, once it is over."""
-        while not self.is_over:
+        while not (self.is_over or self._is_closed):
             if self.status is Status.WORKING and self.holds_slot:
                 return
             await self._changed()
@@ -135,7 +141,9 @@ class Claim:
         if not (is_ours and newest.claim > task.claim) and self.task.claim == task.claim:
             self._lost()
             raise Conflict(f"Attempt {task.attempt} (claim {task.claim}) of task {task.task_id} is over.")
-        while self.task.claim == task.claim and not self.is_over:
+        while self.task.claim == task.claim:
+            if self.is_over or self._is_closed:
+                raise Conflict(f"Attempt {task.attempt} of task {task.task_id} is over.")
             await self._changed()
 
     async def _changed(self) -> None:

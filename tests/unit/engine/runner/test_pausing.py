@@ -1,12 +1,14 @@
 """Pause stops all of an attempt's code, gives its slot to others, and loses nothing."""
 
 import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from aios.adapter import BlockingContext, Context
-from aios.errors import TaskTimeout
+from aios.errors import InvalidTaskState, TaskFinal, TaskTimeout
 from aios.model import Status, Task
 from tests.unit.engine.runner.workshop import Signal, Workshop, open_workshop
 
@@ -273,6 +275,47 @@ async def test_a_timeout_of_the_context_that_runs_out_is_raised_in_the_code() ->
         assert done.result == {"value": "the code worked for longer than the 10 ms that it gave itself"}
 
 
+async def test_a_thread_that_did_not_notice_the_pause_just_goes_on() -> None:
+    begun, may_go = Signal(), Signal()
+
+    def work(ctx: BlockingContext) -> str:
+        begun.set()
+        may_go.wait()
+        ctx.log("info", "going on")
+        return "done"
+
+    async def code(ctx: Context) -> str:
+        return await ctx.in_thread(work)
+
+    async with open_workshop() as shop:
+        task = await shop.create(code)
+        await begun.reached()
+        await shop.engine.pause(task.task_id)
+        await shop.settle()
+        await shop.engine.resume(task.task_id)
+        await shop.settle()
+        may_go.set()
+        done = await shop.wait(task, Status.COMPLETED)
+        assert (done.result, done.claim) == ({"value": "done"}, 1)
+
+
+async def test_a_task_that_is_paused_before_its_code_begins_begins_at_resume() -> None:
+    runs = list[str]()
+
+    async def code(ctx: Context) -> None:
+        runs.append(ctx.task_id)
+
+    async with open_workshop() as shop:
+        capability = shop.offer(code)
+        task = await shop.create(capability)
+        await shop.wait(task, Status.WORKING)
+        await _quietly(shop.engine.pause(task.task_id))
+        await shop.settle()
+        await _quietly(shop.engine.resume(task.task_id))
+        await shop.wait(task, Status.COMPLETED)
+        assert runs == [task.task_id]
+
+
 async def test_pausing_and_resuming_at_any_moment_loses_nothing_and_runs_nothing_twice(rounds: int) -> None:
     runs = list[str]()
 
@@ -298,10 +341,11 @@ async def test_pausing_and_resuming_at_any_moment_loses_nothing_and_runs_nothing
 
 
 async def _toggle(shop: Workshop, task: Task) -> None:
-    from aios.errors import InvalidTaskState, TaskFinal
-
     for call in (shop.engine.pause, shop.engine.resume):
-        try:
-            await call(task.task_id)
-        except (InvalidTaskState, TaskFinal):
-            return
+        await _quietly(call(task.task_id))
+
+
+async def _quietly(call: Awaitable[Task]) -> None:
+    """Do what may come too late."""
+    with suppress(InvalidTaskState, TaskFinal):
+        await call

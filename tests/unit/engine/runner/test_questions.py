@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -246,3 +247,33 @@ async def test_a_question_put_while_the_task_is_being_paused_is_put_when_it_goes
         await shop.engine.resume(task.task_id)
         await answered(shop, task, "a")
         assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "a"}
+
+
+@pytest.mark.parametrize("how", ["answered", "canceled"])
+async def test_a_thread_that_ends_while_one_it_made_still_asks_is_recorded_when_the_task_goes_on(how: str) -> None:
+    put = Signal()
+
+    def work(ctx: BlockingContext) -> str:
+        def own() -> None:
+            with suppress(asyncio.CancelledError):
+                ctx.ask("Which?")
+
+        threading.Thread(target=own, daemon=True).start()
+        put.wait()
+        return "done"
+
+    async def code(ctx: Context) -> Any:
+        return await ctx.in_thread(work, is_last=True)
+
+    async with open_workshop() as shop:
+        task = await shop.create(code)
+        await shop.wait(task, Status.INPUT_REQUIRED)
+        put.set()
+        await shop.settle()
+        if how == "answered":
+            await answered(shop, task, "a")
+            assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "done"}
+        else:
+            await shop.engine.cancel(task.task_id)
+        await shop.settle()
+        assert len(shop.runner) == 0
