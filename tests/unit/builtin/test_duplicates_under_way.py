@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aios.builtin.files import digests
+from aios.builtin.files import digests, reading
 from aios.builtin.files.hashing import CHUNK_BYTES
 from tests.unit.builtin.recording import Crash, Recorded, RecordingContext
 from tests.unit.builtin.test_duplicates import contents, find
@@ -90,6 +90,12 @@ async def test_what_changed_while_the_daemon_was_dead_is_read_again(tmp_path: Pa
     assert result["groups"] == 3
 
 
+@pytest.fixture
+def single_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one thread read, so that nothing has been read when the first file is about to be."""
+    monkeypatch.setattr(reading, "WORKERS", 1)
+
+
 def once_hashing(ctx: RecordingContext, act: Callable[[], object]) -> None:
     """Act once, when the first file is about to be hashed."""
     done: list[bool] = []
@@ -102,6 +108,7 @@ def once_hashing(ctx: RecordingContext, act: Callable[[], object]) -> None:
     ctx.on_checkpoint = on_checkpoint
 
 
+@pytest.mark.usefixtures("single_reader")
 async def test_files_that_vanish_or_change_in_the_middle_are_left_out(tmp_path: Path) -> None:
     fill(tmp_path, dict.fromkeys(("a", "b", "gone", "grown", "folder/c"), b"same"))
 
@@ -119,6 +126,7 @@ async def test_files_that_vanish_or_change_in_the_middle_are_left_out(tmp_path: 
     assert "3 files or folders changed during the search" in recorded.artifacts[0]["parts"][0]["text"]
 
 
+@pytest.mark.usefixtures("single_reader")
 async def test_a_file_replaced_by_a_pipe_in_the_middle_hangs_nobody(tmp_path: Path) -> None:
     fill(tmp_path, {"a": b"same", "b": b"same", "c": b"same"})
 

@@ -92,11 +92,11 @@ class Lines:
         self._total += len(data)
 
     async def _tell(self, lines: list[str]) -> None:
-        if self._count >= SINGLE_LINES_MAX and lines:
-            lines = ["\n".join(lines)]
-        for line in lines:
-            self._count += 1
-            await self._emit(line)
+        singles = max(0, SINGLE_LINES_MAX - self._count)
+        self._count += len(lines)
+        for message in (*lines[:singles], "\n".join(lines[singles:])):
+            if message:
+                await self._emit(message)
 
     def last(self) -> list[str]:
         """Give the last lines, for the error."""

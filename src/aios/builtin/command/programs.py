@@ -15,8 +15,8 @@ from aios.errors import CapabilityFailed, FileMissing, PermissionDenied, Platfor
 
 TERM_GRACE_S = 2.0
 """Between asking a group to end and making it end."""
-KILL_GRACE_S = 1.0
-"""The system may need so long to take down what it was told to kill."""
+KILL_GRACE_S = 5.0
+"""A busy system may need so long to take down what it was told to kill; what waits for a broken disk, for ever."""
 POLL_S = 0.05
 """How often to look whether a group is empty: the kernel tells of the end of a process, not of a group's."""
 READ_BYTES = 16 * 1024
