@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -18,7 +19,15 @@ from aios.engine.clock import MILLISECOND, Clock
 from aios.engine.errands import Errands
 from aios.engine.pace import Pace, fence
 from aios.engine.turns import Turns
-from aios.errors import Conflict, InvalidTaskState, ResourceBusy, StoreUnavailable, TaskFinal, ValidationFailed
+from aios.errors import (
+    Conflict,
+    InvalidTaskState,
+    ResourceBusy,
+    StoreUnavailable,
+    TaskFinal,
+    TaskNotFound,
+    ValidationFailed,
+)
 from aios.model import Change, Limits, Progress, Step, Task, TaskId
 from aios.rules.lifecycle import Command, Report, decide_all
 from aios.store import Committed, Store
@@ -75,7 +84,15 @@ class Writer:
 
     async def create(self, change: Change) -> Committed:
         """Write a new task."""
-        return await self.errands.see_through(self._create(change))
+        try:
+            committed = await self._store.commit(change)
+        except asyncio.CancelledError:
+            # The store writes it all the same. (To start a task for every creation, only for this case, costs too much.)
+            self.errands.start(self._tell_late(change), name="create")
+            raise
+        if committed.is_new:
+            self._tell(replace(change, task=committed.task))
+        return committed
 
     async def carry_out(self, task_id: TaskId, choose: Choose, *, is_caller: bool = True) -> Task:
         """Carry out what `choose` says of the task as it stands, and give the task as it is then.
@@ -141,11 +158,12 @@ class Writer:
         self._note(task)
         return self._held.get(task_id, task)
 
-    async def _create(self, change: Change) -> Committed:
-        committed = await self._store.commit(change)
-        if committed.is_new:
-            self._tell(replace(change, task=committed.task))
-        return committed
+    async def _tell_late(self, change: Change) -> None:
+        """Tell of a task whose creator has left, if it was written."""
+        # Writes are made in order: once this one, of nothing, is done, so is the creation.
+        await self._store.release(TaskId(""), claim=0)
+        with suppress(TaskNotFound):
+            self._tell(replace(change, task=await self._store.task(change.task.task_id)))
 
     async def _carry_out(self, task_id: TaskId, choose: Choose, *, is_caller: bool) -> Task:
         async with self._turns.of(task_id, is_caller=is_caller):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from aios.errors import QueueFull, ValidationFailed
-from aios.model import Priority, Retry, SessionId, Task
+from aios.model import Priority, Retry, SessionId, Status, Task
 from tests.unit.engine.house import ECHO, SLOW, open_house
 
 
@@ -112,3 +112,16 @@ async def test_estimates_come_back_after_a_restart() -> None:
         house.clock.advance(40)
         await house.complete(task)
         assert await house.engine.estimate(ECHO.id) == 40
+
+
+async def test_a_task_whose_creator_has_left_is_kept_like_any_other() -> None:
+    async with open_house() as house:
+        leaving = asyncio.create_task(house.create(delay_ms=60_000, expires_in_ms=1_000))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        assert leaving.cancelled()
+        async with asyncio.timeout(10):
+            while not (await house.engine.counts())[Status.FAILED]:
+                house.clock.advance(1_000)
+                await asyncio.sleep(0)
