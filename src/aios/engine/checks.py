@@ -14,6 +14,9 @@ LEVELS = frozenset({"debug", "info", "warning", "error"})
 KEY_CHARACTERS_MAX = 512
 FRAME_BYTES = 4096
 """What an event has around the value that it carries, at most."""
+USUAL_CHARACTERS_MAX = 256
+USUAL_STEP_MAX = 2**31
+_NUMBERS = (int, float)
 
 
 def checked(command: Command, *, limits: Limits, registry: Registry) -> Command:
@@ -47,10 +50,27 @@ def checked(command: Command, *, limits: Limits, registry: Registry) -> Command:
 
 def checked_progress(progress: Progress, *, limits: Limits) -> Progress:
     """Give progress that can be told; a percentage that rounding has carried past an end is put back there."""
+    if _is_usual(progress):
+        return progress
     progress = sound(progress, what="The progress", bytes_max=limits.max_event_size)
     if progress.percent is None or 0 <= progress.percent <= 100:
         return progress
     return replace(progress, percent=min(100, max(0, progress.percent)))
+
+
+def _is_usual(progress: Progress) -> bool:
+    """Whether it is plainly in order, as nearly every report is; what is not is looked at closely."""
+    percent, message = progress.percent, progress.message
+    return (
+        (percent is None or (type(percent) in _NUMBERS and 0 <= percent <= 100))
+        and (message is None or (type(message) is str and len(message) <= USUAL_CHARACTERS_MAX and message.isascii()))
+        and _is_usual_step(progress.current_step)
+        and _is_usual_step(progress.total_steps)
+    )
+
+
+def _is_usual_step(step: int | None) -> bool:
+    return step is None or (type(step) is int and -USUAL_STEP_MAX <= step <= USUAL_STEP_MAX)
 
 
 def _checked_log(command: Log, bytes_max: int) -> Log:
