@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aios.engine.runner import lanes as module
 from aios.engine.runner.gate import GATE, Gate, Gated
 from aios.engine.runner.lanes import LANES_MAX, SLOW_LANES_MAX, Lane, Lanes
 from aios.engine.runner.threads import Threads
@@ -61,7 +62,8 @@ def blocking(until: threading.Event, begun: threading.Event | None = None) -> Ca
     return code
 
 
-def test_many_jobs_run_on_one_lane(lanes: Lanes) -> None:
+def test_many_jobs_run_on_one_lane(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STUCK_MS", 60_000)  # A busy machine is no reason to open another.
     jobs = [Job("quick", nothing) for _ in range(200)]
     for job in jobs:
         lanes.submit(job)
@@ -129,7 +131,9 @@ def test_there_are_never_more_lanes_than_the_bound_and_those_stuck_go_on_when_th
     assert all(job.ended.wait(WAIT_S) for job in jobs)
 
 
-def test_a_callback_that_calls_exit_does_not_take_the_lane_away(lanes: Lanes) -> None:
+def test_a_callback_that_calls_exit_does_not_take_the_lane_away(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STUCK_MS", 60_000)
+
     async def code() -> None:
         asyncio.get_running_loop().call_soon(sys.exit, 1)
 
