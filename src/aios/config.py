@@ -41,7 +41,7 @@ class HttpSection(Section, frozen=True, kw_only=True):
     port: Port = 9527
     """0 picks a free one."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names besides the loopback ones that a request's `Host` may have, each with its port unless that is the door's own."""
+    """Names besides the loopback ones that a request's `Host` may have; one with a port is allowed with that port only."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may speak to the door, as `https://console.example`; the door's own are always allowed."""
     max_connections: Count = 12_000

@@ -29,7 +29,6 @@ GRACE_MS = 5_000
 """How long a call goes on after its caller has gone: enough for what was asked in passing, and no wait for ever."""
 REQUEST_ID_SIZE_MAX = 128
 JSON = (b"content-type", b"application/json")
-NO_STORE = (b"cache-control", b"no-store")
 
 _log = structlog.get_logger("aios.http")
 
