@@ -22,7 +22,6 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=86_400_000)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the file: frozen, built by keyword."""
 
