@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -75,15 +75,20 @@ class Desk:
         """Commit all at the same time."""
         return list(await asyncio.gather(*map(self.store.commit, changes), return_exceptions=True))
 
-    def seated(self, capacity: int = 100, worker: str = WORKER) -> Seated:
-        """Seat a worker."""
-        return Seated(self, capacity, worker)
+    def seated(
+        self,
+        capacity: int = 100,
+        worker: str = WORKER,
+        start: Callable[[Task, datetime], Change] | None = None,
+    ) -> Seated:
+        """Seat a worker, which claims by the rules if it is not told how."""
+        return Seated(self, capacity, worker, start or (lambda task, now: decide(task, Start(worker), now=now)))
 
 
 class Seated:
     """A worker that collects what it is handed."""
 
-    def __init__(self, desk: Desk, capacity: int, worker: str) -> None:
+    def __init__(self, desk: Desk, capacity: int, worker: str, start: Callable[[Task, datetime], Change]) -> None:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self.claimed: list[Change] = []
@@ -92,7 +97,7 @@ class Seated:
         seat = Seat(
             worker=worker,
             capacity=capacity,
-            start=lambda task, now: decide(task, Start(worker), now=now),
+            start=start,
             deliver=lambda changes, due: self._deliver(list(changes), due),
         )
         desk.store.seat(seat)

@@ -23,6 +23,7 @@ from aios.model import (
     TaskQuery,
 )
 from aios.rules.lifecycle import Cancel, Complete, Start
+from aios.stores.sqlite import purging
 from tests.stores.conftest import Stores
 from tests.stores.making import WORKER, Desk, half_way, new_task
 
@@ -142,6 +143,17 @@ async def test_purging_stops_at_its_limit_and_spares_what_runs_or_holds_a_slot(d
     await desk.store.release(held.task_id, claim=held.claim)
     assert await desk.store.purge(desk.clock.now(), limit=9) == 1
     assert (await desk.store.task(TaskId("task-open"))).status is Status.PENDING
+
+
+async def test_purging_tasks_with_long_logs_takes_several_transactions(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "EVENTS_MAX", 7)
+    for number in range(5):
+        await desk.finish(f"task-{number}")
+    desk.clock.advance(1)
+    assert await desk.store.purge(desk.clock.now(), limit=4) == 4
+    assert (await desk.store.counts())[Status.COMPLETED] == 1
 
 
 async def test_contents_that_no_artifact_names_are_collected_when_they_are_old(desk: Desk) -> None:

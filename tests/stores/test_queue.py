@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from aios.errors import QueueFull
+from aios.errors import AiosError, QueueFull
 from aios.model import Change, Priority, Retry, Status, Task, TaskId
 from aios.rules.lifecycle import Await, Cancel, Complete, Fail, Start, decide
-from aios.store import Committed, Seat
+from aios.store import Committed
 from tests.stores.conftest import Stores
 from tests.stores.making import WORKER, Desk, Seated, new_task
 
@@ -206,25 +207,44 @@ async def test_after_unseating_nothing_is_claimed(desk: Desk) -> None:
 
 
 async def test_a_task_that_cannot_be_started_does_not_hold_up_the_others(desk: Desk) -> None:
-    delivered: list[str] = []
-    loop = asyncio.get_running_loop()
-    came = asyncio.Event()
-
     def start(task: Task, now: Any) -> Change:
         if task.task_id == "task-bad":
             raise ValueError("a rule is broken")
         return decide(task, Start(WORKER), now=now)
 
-    def deliver(changes: Any, due: Any) -> None:
-        delivered.extend(change.task.task_id for change in changes)
-        loop.call_soon_threadsafe(came.set)
-
-    desk.store.seat(Seat(worker=WORKER, capacity=10, start=start, deliver=deliver))
+    worker = desk.seated(start=start)
     await desk.create("task-bad", priority=Priority.URGENT)
     await desk.create("task-good")
-    await asyncio.wait_for(came.wait(), 20)
-    assert delivered == ["task-good"]
+    assert [task.task_id for task in await worker.until(1)] == ["task-good"]
     assert (await desk.store.task(TaskId("task-bad"))).status is Status.PENDING
+
+
+async def test_a_claim_that_cannot_be_written_does_not_make_every_write_fail(desk: Desk) -> None:
+    def start(task: Task, now: Any) -> Change:
+        change = decide(task, Start(WORKER), now=now)
+        if task.task_id == "task-bad":
+            # A row that the log refuses: this number is taken.
+            return replace(change, events=change.events * 2)
+        return change
+
+    worker = desk.seated(start=start)
+    await desk.create("task-bad", priority=Priority.URGENT)
+    await desk.create("task-good")
+    assert [task.task_id for task in await worker.until(1)] == ["task-good"]
+    assert (await desk.store.task(TaskId("task-bad"))).status is Status.PENDING
+    await complete(desk, (await worker.until(1))[0])
+    assert (await desk.store.counts())["slots"] == 0
+
+
+async def test_a_write_that_fails_does_not_keep_the_claims_beside_it_from_being_made(desk: Desk) -> None:
+    await desk.create("task-1")
+    worker = desk.seated(capacity=0)
+    bad = new_task("task-bad", desk.clock, arguments={"not json": object()})
+    answers = await desk.commit_all([Change(task=bad, before=None)])
+    assert isinstance(answers[0], AiosError)
+    worker = desk.seated()
+    await asyncio.gather(desk.store.commit(Change(task=bad, before=None)), return_exceptions=True)
+    assert [task.task_id for task in await worker.until(1)] == ["task-1"]
 
 
 async def test_ten_thousand_tasks_of_a_blocked_adapter_cost_the_others_nothing(stores: Stores) -> None:

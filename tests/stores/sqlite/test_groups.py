@@ -55,9 +55,9 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     real = writer.Writer._commit
 
-    def counted(self: writer.Writer, calls: list[Any]) -> Transaction:
+    def counted(self: writer.Writer, calls: list[Any], **how: Any) -> Transaction:
         sizes.append(len(calls))
-        return real(self, calls)
+        return real(self, calls, **how)
 
     monkeypatch.setattr(writer.Writer, "_commit", counted)
     return sizes

@@ -33,7 +33,7 @@ async def many(folder: Path, *, unfinished: int = 0, finished: int = 0) -> None:
     numbers = "WITH RECURSIVE n (i) AS (VALUES (3) UNION ALL SELECT i + 1 FROM n WHERE i < ?3)"
     copies = (("unfinished", 1, 2 + unfinished, 0), ("finished", 2, 2 + unfinished + finished, unfinished))
     for table, model, last, skipped in copies:
-        columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        columns = [str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")]
         given = {
             "row": "i",
             "task_id": "printf('task-%08d', i)",

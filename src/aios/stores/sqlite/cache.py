@@ -34,9 +34,10 @@ class Cache:
     def put(self, known: Known) -> None:
         """Keep a task that was just committed, and let the longest untouched go where there are too many."""
         task = known.task
-        self.drop(task.row)
         if known.size + known.moving_size > CACHED_BYTES_MAX:
+            self.drop(task.row)
             return
+        self._by_row.pop(task.row, None)
         self._by_row[task.row] = known
         self._by_id[task.task_id] = known
         if len(self._by_row) > CACHED_TASKS_MAX:

@@ -60,6 +60,7 @@ class _State(Record, frozen=True, kw_only=True):
     error: JsonObject | None = None
     request: InputRequest | AuthRequest | None = None
     outcome: Outcome | None = None
+    begun_by: str | None = None
     run_at: datetime | None = None
     deadline_at: datetime | None = None
     used_ms: int = 0
@@ -112,6 +113,7 @@ def encode_state(task: Task) -> bytes:
             error=task.error,
             request=task.request,
             outcome=task.outcome,
+            begun_by=task.begun_by,
             run_at=task.run_at,
             deadline_at=task.deadline_at,
             used_ms=task.used_ms,
@@ -145,6 +147,7 @@ def decode_task(row: TaskRow) -> Task:
         request=moving.request,
         outcome=moving.outcome,
         worker=worker,
+        begun_by=moving.begun_by,
         run_at=moving.run_at,
         deadline_at=moving.deadline_at,
         used_ms=moving.used_ms,

@@ -49,10 +49,11 @@ class Slots:
 
     def __init__(self, *, limits: Limits) -> None:
         self._limits = limits
+        self._barred: set[str] = set()
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, to be told again."""
+        """Forget what is counted and who waits, to be told again."""
         self.pending = 0
         self.running = 0
         self.of_adapter: Counter[str] = Counter()
@@ -103,6 +104,8 @@ class Slots:
                 self.pending += count
 
     def _queue(self, entry: Entry, run_at: datetime) -> None:
+        if entry.task_id in self._barred:
+            return
         self._entries[entry.row] = entry
         # Even what is due goes this way, so that one place says what due means: `_promote`.
         heappush(self._later, (run_at, entry))
@@ -151,9 +154,11 @@ class Slots:
                     best = first
         return None if best is None else best.row
 
-    def set_aside(self, row: int) -> None:
-        """Take a task out of the queue though it stands in it, because it cannot be claimed."""
-        self._entries.pop(row, None)
+    def bar(self, task_ids: Iterable[str]) -> None:
+        """Let tasks stand in the queue and never be next, because they could not be claimed; until the next start."""
+        self._barred.update(task_ids)
+        for entry in [entry for entry in self._entries.values() if entry.task_id in self._barred]:
+            del self._entries[entry.row]
 
     def next_due(self) -> datetime | None:
         """Say when the next task becomes claimable that is not due yet."""

@@ -83,9 +83,9 @@ class SqliteStore:
         try:
             blobs = FolderBlobs(path / "blobs")
             writer = Writer(open_connection=partial(open_writer, path), limits=limits, now=now)
+            writer.start(opened.database)
             readers = Readers(partial(open_reader, path))
             check = BackgroundCheck(partial(open_reader, path)) if opened.must_check else None
-            writer.start(opened.database)
         except OSError as error:
             opened.close()
             raise StoreUnavailable(f"The data folder {path} cannot be used: {error.strerror}.") from error
@@ -110,13 +110,20 @@ class SqliteStore:
 
     async def purge(self, ended_before: datetime, *, limit: int) -> int:
         now = self._now()
-        purged, contents = await self._writer.write(
-            lambda transaction: purging.purge(transaction, ended_before, limit, now)
-        )
+        total = 0
+        contents: list[str] = []
+        while total < limit:
+            purged = await self._writer.write(
+                partial(purging.purge, ended_before=ended_before, limit=limit - total, now=now)
+            )
+            total += purged.tasks
+            contents += purged.contents
+            if not purged.tasks:
+                break
         candidates = contents + await self._files.run(self._blobs.candidates)
         orphans = await self._read(lambda database: purging.unknown(database, candidates))
         await self._files.run(lambda: self._blobs.remove(orphans, now - ORPHAN_AGE))
-        return purged
+        return total
 
     # The seat
 

@@ -39,6 +39,7 @@ class Transaction:
         seat: Seat | None,
         now: datetime,
         next_row: int,
+        may_claim: bool = True,
     ) -> None:
         self.database = database
         self._cache = cache
@@ -47,6 +48,7 @@ class Transaction:
         self._seat = seat
         self._worker = "" if seat is None else seat.worker
         self._capacity = 0 if seat is None else seat.capacity
+        self._may_claim = may_claim
         self._now = now
         self._by_id: dict[TaskId, Known] = {}
         self.next_row = next_row
@@ -142,19 +144,19 @@ class Transaction:
     def settle(self) -> None:
         """Claim for the seat while slots are free."""
         seat = self._seat
-        if seat is None:
+        if seat is None or not self._may_claim:
             return
         while (row := self._slots.next(self._now, capacity=self._capacity, worker=self._worker)) is not None:
             known = cast(Known, self.known(row))
             try:
                 change = seat.start(known.task, self._now)
             except Exception as error:
-                self._slots.set_aside(row)
+                self._slots.bar((known.task.task_id,))
                 self.unclaimable.append((known.task, error))
                 continue
             written = self._write(known, change, change.task)
             if written.task.worker is None:
-                self._slots.set_aside(row)
+                self._slots.bar((written.task.task_id,))
             self.claimed.append(replace(change, task=written.task))
 
     # What is noted

@@ -20,7 +20,7 @@ import apsw
 import structlog
 
 from aios.errors import AiosError, Conflict, InternalError, StoreUnavailable
-from aios.model import Limits, Priority, Status, TaskId, from_ms
+from aios.model import Change, Limits, Priority, Status, TaskId, from_ms
 from aios.store import Health, Seat
 from aios.stores.failpoints import failpoint
 from aios.stores.sqlite.answers import Call, answer
@@ -88,6 +88,8 @@ class Writer:
         self._claiming: Seat | None = None
         """For whom the last group claimed: it is told, even if it has left its seat meanwhile."""
         self._told_due: datetime | None = None
+        self._claimed: list[Change] = []
+        """What the transaction that runs, or ran last, has claimed."""
         self._inbox: SimpleQueue[_Item] = SimpleQueue()
         self._gate = Lock()
         """Held to ask and to close, so that nothing is asked of a thread that has ended."""
@@ -183,17 +185,7 @@ class Writer:
                 return
 
     def _write_group(self, calls: list[_Write]) -> None:
-        failure: Exception | None = None
-        try:
-            transaction = self._commit(calls)
-        except Exception as error:
-            self._undo(error)
-            failure = error
-        else:
-            self.health = _HEALTHY
-            failpoint("commit.after")
-            answer(calls)
-            self._deliver(transaction)
+        failure = self._try(calls)
         if failure is None:
             return
         if isinstance(failure, DISK_ERRORS):
@@ -205,9 +197,36 @@ class Writer:
             for call in calls:
                 self._write_group([call])
         else:
-            self._blame(calls, failure)
+            self._find_culprit(calls, failure)
 
-    def _commit(self, calls: list[_Write]) -> Transaction:
+    def _try(self, calls: list[_Write], *, may_claim: bool = True) -> Exception | None:
+        """Write and answer; give the reason where it could not be written."""
+        try:
+            transaction = self._commit(calls, may_claim=may_claim)
+        except Exception as error:
+            self._undo(error)
+            return error
+        self.health = _HEALTHY
+        failpoint("commit.after")
+        answer(calls)
+        self._deliver(transaction)
+        return None
+
+    def _find_culprit(self, calls: list[_Write], failure: Exception) -> None:
+        """Find out whether it was the write that failed or a claim made beside it, which would make every write fail."""
+        suspects = [change.task for change in self._claimed]
+        if suspects and self._try(calls, may_claim=False) is None:
+            ids = [task.task_id for task in suspects]
+            _log.error("tasks are not claimed any more before the next start", task_ids=ids, trace=_trace(failure))
+            self._slots.bar(ids)
+            self.wake()
+        else:
+            self._blame(calls, failure)
+            if suspects and calls:
+                # What was claimed beside it was undone, and nobody else would look again.
+                self.wake()
+
+    def _commit(self, calls: list[_Write], *, may_claim: bool = True) -> Transaction:
         database = self._ready()
         failpoint("commit.before")
         database.execute("BEGIN IMMEDIATE")
@@ -220,8 +239,10 @@ class Writer:
             seat=self._claiming,
             now=self._now(),
             next_row=self._next_row,
+            may_claim=may_claim,
         )
         self._is_stale = True  # Until the disk has it, memory runs ahead of the rows.
+        self._claimed = transaction.claimed
         if not self.health.is_writable:
             database.execute(statement("probe"))  # So that there is something to write, and to fail.
         transaction.settle()

@@ -1,5 +1,5 @@
 -- :purgeable
-SELECT f.row FROM finished AS f
+SELECT f.row, (SELECT count(*) FROM event AS e WHERE e.row = f.row) FROM finished AS f
 WHERE f.updated_at < ? AND NOT EXISTS (SELECT 1 FROM held AS h WHERE h.row = f.row) ORDER BY f.updated_at LIMIT ?
 
 -- :purge_statuses
