@@ -200,6 +200,9 @@ class Task(Record, frozen=True, kw_only=True):
     """What the task waits for while input_required or auth_required."""
     outcome: Outcome | None = None
     worker: str | None = None
+    begun_by: str | None = None
+    """Who began this attempt's code, where it must not begin a second time (`on_crash: fail`): while the attempt is parked it
+    has no worker, and its code lives in that one alone."""
     run_at: datetime | None = None
     deadline_at: datetime | None = None
     """When the running attempt has used up its timeout; set only while it holds a slot and the clock runs."""

@@ -1,11 +1,13 @@
 import pytest
+from msgspec.structs import replace
 
 from aios.errors import InvalidTaskState
-from aios.model import EventKind, OnCrash, Progress, Status, TaskId
+from aios.model import EventKind, OnCrash, Progress, Retry, Status, TaskId
 from aios.rules.lifecycle import (
     Await,
     Chunk,
     Emit,
+    Fail,
     HandBack,
     Log,
     Lost,
@@ -17,7 +19,7 @@ from aios.rules.lifecycle import (
     decide,
     decide_all,
 )
-from tests.unit.rules.samples import ARTIFACT, LATE, NOW, TIMEOUT_MS, a_task, after, data, kinds, steps_of
+from tests.unit.rules.samples import ARTIFACT, ERROR, LATE, NOW, TIMEOUT_MS, a_task, after, data, kinds, steps_of
 
 WORKING = Status.WORKING
 
@@ -48,6 +50,28 @@ def test_a_later_start_is_a_new_claim_and_no_event() -> None:
     assert (task.version, task.claim, task.worker, task.run_at) == (3, 3, "w-2", None)
     assert (task.started_at, task.updated_at) == (NOW, NOW)
     assert task.deadline_at == after(100 + TIMEOUT_MS - 10_000)
+
+
+@pytest.mark.parametrize("status", [Status.PAUSED, Status.INPUT_REQUIRED])
+def test_code_that_must_not_run_twice_does_not_begin_anew_where_it_was_parked_in_a_worker_that_is_gone(
+    status: Status,
+) -> None:
+    task = decide(a_task(on_crash=OnCrash.FAIL), Start("w-1"), now=NOW).task
+    parked = replace(task, status=status, worker=None, deadline_at=None)
+    resumed = replace(parked, status=WORKING, run_at=NOW)
+    same = decide(resumed, Start("w-1"), now=NOW)
+    assert (same.task.worker, same.task.claim, same.events) == ("w-1", 2, ())
+    change = decide(resumed, Start("w-2"), now=NOW)
+    assert steps_of(change) == [(WORKING, Status.FAILED)]
+    assert change.task.worker is None
+    assert (change.task.error or {})["data"]["error_id"] == "AIOS-WORKER-LOST"
+
+
+def test_code_that_must_not_run_twice_begins_anew_after_an_error_or_before_it_ever_ran() -> None:
+    task = decide(a_task(on_crash=OnCrash.FAIL, retry=Retry(max_attempts=2)), Start("w-1"), now=NOW).task
+    for command in (HandBack(), Fail(ERROR)):
+        again = decide(decide(task, command, now=NOW).task, Start("w-2"), now=NOW).task
+        assert (again.status, again.worker, again.begun_by) == (WORKING, "w-2", "w-2")
 
 
 def test_a_slot_is_never_taken_twice() -> None:

@@ -59,7 +59,7 @@ class Draft:
 
     def begin_attempt(self, attempt: int, **fields: Any) -> None:
         """Take the one self-step there is. A task that never started stays pending and has none to show."""
-        self.task = replace(self.task, attempt=attempt, **fields)
+        self.task = replace(self.task, attempt=attempt, begun_by=None, **fields)
         if self.task.status is Status.WORKING:
             self._say_status(Status.WORKING, previous=Status.WORKING, reason="retry")
 

@@ -15,12 +15,24 @@ from aios.rules.lifecycle.draft import MILLISECOND, Draft
 from aios.rules.lifecycle.ending import fail_for_good
 from aios.rules.lifecycle.tables import refusal
 
+NOT_AGAIN = "The worker that ran the task vanished, and this capability must not be run a second time."
+
 
 def start(draft: Draft, command: Start) -> None:
-    """Take the slot under a new claim and let the attempt's clock run."""
+    """Take the slot under a new claim and let the attempt's clock run.
+
+    Code that must not run a second time and was parked in a worker that is gone cannot go on: the task fails.
+    """
     task = draft.task
     if task.worker is not None:
         raise refusal(task, command, "a worker holds its slot already")
+    if task.spec.on_crash is OnCrash.FAIL:
+        if task.begun_by not in (None, command.worker):
+            draft.become(claim=task.claim + 1)
+            error = WorkerLost(NOT_AGAIN, capability_id=task.spec.capability_id, crashes=task.crashes)
+            fail_for_good(draft, error.to_wire(), reason="worker_lost", worker=None)
+            return
+        draft.become(begun_by=command.worker)
     if task.status is Status.PENDING:
         draft.move(Status.WORKING, started_at=task.started_at or draft.at)
     draft.become(
@@ -42,6 +54,7 @@ def hand_back(draft: Draft, _: HandBack) -> None:
     task = draft.task
     if task.worker is None:
         return
+    draft.become(begun_by=None)
     if task.status is Status.PAUSED:
         draft.become(worker=None)
     else:
@@ -76,7 +89,7 @@ def lost(draft: Draft, command: Lost) -> None:
 
 def _why_not_again(crashes: int, max_crashes: int, on_crash: OnCrash) -> str | None:
     if on_crash is OnCrash.FAIL:
-        return "The worker that ran the task vanished, and this capability must not be run a second time."
+        return NOT_AGAIN
     if crashes > max_crashes:
         return f"The task lost its worker {crashes} times without recording a new step; max_crashes is {max_crashes}."
     return None
