@@ -12,7 +12,7 @@ import pytest
 
 from aios.builtin import adapters
 from aios.client import Client, Question
-from aios.errors import CapabilityFailed, FileMissing, UserCanceled, ValidationFailed
+from aios.errors import CapabilityFailed, FileMissing, TaskTimeout, UserCanceled, ValidationFailed
 from aios.model import JsonObject
 from aios.testing.connected import connected
 
@@ -110,6 +110,8 @@ async def test_errors_come_as_their_classes(client: Client, tmp_path: Path) -> N
         await client.run(FIND, {"root": str(tmp_path), "remove": "all"})
     with pytest.raises(FileMissing):
         await client.run(RUN, {"command": ["no-such-program"]})
+    with pytest.raises(TaskTimeout):
+        await client.run(RUN, {"command": ["sleep", "600"], "timeout_ms": 50})
     with pytest.raises(CapabilityFailed, match="the reason"):
         await client.run(RUN, {"command": ["sh", "-c", "echo the reason >&2; exit 7"]})
 

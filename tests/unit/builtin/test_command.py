@@ -110,6 +110,8 @@ async def test_what_cannot_be_run_is_told_clearly(tmp_path: Path) -> None:
         await run(RecordingContext(), "./plain", cwd=str(tmp_path))
     with pytest.raises(ValidationFailed, match=r"U\+0000"):
         await run(RecordingContext(), "echo", "a\0b")
+    with pytest.raises(ValidationFailed, match="env has a name that is empty"):
+        await run(RecordingContext(), "echo", env={"A=B": "1"})
     with pytest.raises(ValidationFailed, match="names no program"):
         await run(RecordingContext(), "")
     with pytest.raises(ValidationFailed):

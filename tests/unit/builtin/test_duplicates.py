@@ -9,7 +9,7 @@ from aios.builtin.files import files
 from aios.errors import FileMissing, ValidationFailed
 from aios.model import JsonObject
 from tests.unit.builtin.recording import Recorded, RecordingContext, as_context
-from tests.unit.builtin.trees import fill, make_deep, remove_deep
+from tests.unit.builtin.trees import fill, make_deep, remove_deep, unprivileged
 
 
 async def find(ctx: RecordingContext, root: Path | str, **arguments: Any) -> JsonObject:
@@ -145,6 +145,27 @@ async def test_a_tree_deeper_than_any_path_is_searched(tmp_path: Path) -> None:
     finally:
         remove_deep(tmp_path)
     assert (result["groups"], result["removed"]) == (1, 1)
+
+
+async def test_files_that_cannot_be_read_are_counted_and_left_out(open_folder: Path) -> None:
+    fill(open_folder, {"a": b"same", "b": b"same", "secret": b"same"})
+    (open_folder / "secret").chmod(0o000)
+    recorded = Recorded()
+    with unprivileged():
+        result = await find(RecordingContext(recorded), open_folder, remove="never")
+    assert (result["copies"], result["unreadable"]) == (1, 1)
+    assert "`secret` could not be read." in recorded.artifacts[0]["parts"][0]["text"]
+
+
+async def test_a_copy_that_may_not_be_removed_stays_with_a_reason(open_folder: Path) -> None:
+    fill(open_folder, {"a": b"same", "locked/b": b"same"})
+    (open_folder / "locked").chmod(0o555)
+    recorded = Recorded(answers=[["locked/b"]])
+    with unprivileged():
+        result = await find(RecordingContext(recorded), open_folder)
+    assert (result["chosen"], result["removed"]) == (1, 0)
+    (outcome,) = recorded.artifacts[1]["parts"][1]["data"]["outcomes"]
+    assert outcome["reason"] == "it may not be read or removed by the daemon"
 
 
 async def test_home_is_found_by_its_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

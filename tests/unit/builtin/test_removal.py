@@ -1,4 +1,5 @@
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -187,3 +188,44 @@ def test_a_file_deeper_than_any_path_can_be_removed(tmp_path: Path) -> None:
     remove_deep(root)
     assert outcome["removed"] is True
     assert left == []
+
+
+def keep_swapping(root: Path, outside: Path, done: threading.Event) -> None:
+    """Make the folder a link to outside and a folder again, as fast as can be."""
+    while not done.is_set():
+        (root / "folder").rename(root / "real")
+        (root / "folder").symlink_to(outside)
+        (root / "folder").unlink()
+        (root / "real").rename(root / "folder")
+
+
+@pytest.mark.soak
+def test_however_often_a_folder_is_swapped_for_a_link_nothing_outside_goes(root: Path, rounds: int) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    place, kept = place_of(root), Identity.of(os.lstat(root / "kept"))
+    folder = os.open(root / "folder", os.O_RDONLY)
+    os.unlink("copy", dir_fd=folder)
+    done = threading.Event()
+    swapper = threading.Thread(target=keep_swapping, args=(root, outside, done))
+    swapper.start()
+    removed = 0
+    try:
+        for _ in range(10 * rounds):
+            # Outside lies the very same file, so that nothing but the way to it tells the two apart.
+            (outside / "copy").write_bytes(b"same")
+            os.link(outside / "copy", "copy", dst_dir_fd=folder)
+            found = Identity.of(os.stat("copy", dir_fd=folder))
+            choice = Choice(id="copy-1", path=b"folder/copy", identity=found, keeps=b"kept", kept_identity=kept)
+            outcome = remove_copy(place, choice, passed=passed)
+            removed += outcome["removed"]
+            assert os.listdir(outside) == ["copy"]
+            assert os.listdir(folder) == ([] if outcome["removed"] else ["copy"])
+            for name in os.listdir(folder):
+                os.unlink(name, dir_fd=folder)
+            (outside / "copy").unlink()
+    finally:
+        done.set()
+        swapper.join()
+        os.close(folder)
+    assert removed < 10 * rounds

@@ -1,8 +1,6 @@
 import os
 import shutil
 import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -95,15 +93,6 @@ def test_small_files_are_counted_and_left_out(tmp_path: Path) -> None:
     found, tally = walk(tmp_path, Rules(min_size=5))
     assert found == {"large"}
     assert tally.files == 2
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Give a folder that somebody else can reach."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        path.chmod(0o755)
-        yield path
 
 
 def test_what_cannot_be_read_is_counted_and_the_walk_goes_on(open_folder: Path) -> None:

@@ -52,11 +52,11 @@ def launch(
     """
     if os.name != "posix":
         raise PlatformUnsupported("Programs are run as process groups, which only POSIX systems have.")
-    _require_valid([*command, cwd or "", *env, *env.values()], is_empty=not command or not command[0])
-    folder = os.path.realpath(os.path.expanduser(cwd)) if cwd else os.getcwd()
-    if not os.path.isdir(folder):
+    _require_valid(command, cwd=cwd, env=env)
+    folder = os.path.realpath(os.path.expanduser(cwd)) if cwd else None
+    if folder is not None and not os.path.isdir(folder):
         raise FileMissing(f"There is no folder {cwd!r} to run the program in.")
-    named = os.path.join(folder, os.path.expanduser(command[0])) if "/" in command[0] else command[0]
+    named = os.path.join(folder or "", os.path.expanduser(command[0])) if "/" in command[0] else command[0]
     program = shutil.which(named, path=env.get("PATH", os.defpath))
     if program is None:
         raise FileMissing(f"There is no program {command[0]!r} on this machine; give its full path, or install it.")
@@ -73,19 +73,26 @@ def launch(
             start_new_session=True,
         )
     except PermissionError:
-        raise PermissionDenied(f"The daemon may not run {program!r} in {folder!r}.") from None
+        raise PermissionDenied(
+            f"The daemon may not run {program!r}" + (f" in {folder!r}." if folder else ".")
+        ) from None
     except OSError as error:
         raise CapabilityFailed(
             f"{program!r} could not be started: {os.strerror(error.errno or 0)}.", retryable=False
         ) from None
 
 
-def _require_valid(texts: Sequence[str], *, is_empty: bool) -> None:
-    message = "names no program" if is_empty else ""
-    if any("\0" in text for text in texts):
-        message = "holds the character U+0000"
-    if message:
-        raise ValidationFailed(f"The command {message}.", errors=[{"path": "/command", "message": message}])
+def _require_valid(command: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> None:
+    problems = {
+        ("/command", "names no program"): not command or not command[0],
+        ("/command", "holds the character U+0000"): any("\0" in word for word in command),
+        ("/cwd", "holds the character U+0000"): "\0" in (cwd or ""),
+        ("/env", "holds the character U+0000"): any("\0" in text for text in (*env, *env.values())),
+        ("/env", "has a name that is empty or holds `=`"): any(not name or "=" in name for name in env),
+    }
+    errors = [{"path": path, "message": message} for (path, message), is_so in problems.items() if is_so]
+    if errors:
+        raise ValidationFailed(f"The argument {errors[0]['path'][1:]} {errors[0]['message']}.", errors=errors)
 
 
 class Program:
