@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -62,13 +63,12 @@ def serve(face: Face, file: Path | None, adapter: tuple[str, ...], **flags: Any)
 
     One line on standard error says when it is ready, and where. With --output json that line is JSON.
     """
-    from aios.builtin import adapters as built_in
     from aios.daemon import run
 
     given = {name: flags[flag] or None for flag, name in FLAGS.items() if flag != "port"}
     given |= {"http.port": flags["port"], "adapters.modules": list(adapter) or None}
     config = _config(face, file, given)
-    return run(config, adapters=[*built_in(), *_own_adapters(config)], ready=lambda daemon: _ready(face, daemon))
+    return run(config, adapters=_adapters(config), ready=lambda daemon: _ready(face, daemon))
 
 
 def _config(face: Face, file: Path | None, flags: JsonObject) -> Config:
@@ -77,14 +77,22 @@ def _config(face: Face, file: Path | None, flags: JsonObject) -> Config:
     return load(file, os.environ, {"store.folder": face.data, **flags})
 
 
-def _own_adapters(config: Config) -> list[Adapter]:
-    """Adapters that are installed, and those named; a broken one that is only installed does not stop the daemon."""
-    from aios.adapters.loading import load, load_installed
+def _adapters(config: Config) -> Iterator[Adapter]:
+    """Our own, those that are installed and those named; a broken one that is only installed does not stop the daemon.
 
+    They are loaded when the daemon asks for them: by then standard output is its door's, and a module that prints while it is
+    loaded breaks no frame.
+    """
+    from aios.adapters.loading import load, load_installed
+    from aios.builtin import adapters as built_in
+
+    yield from built_in()
     found, failed = load_installed()
     for name, reason in failed.items():
         click.echo(f"warning: the installed adapter {name} is left out: {reason}", err=True)
-    return [*found, *(each for reference in config.adapters.modules for each in load(reference))]
+    yield from found
+    for reference in config.adapters.modules:
+        yield from load(reference)
 
 
 def _ready(face: Face, daemon: Daemon) -> None:
