@@ -82,7 +82,9 @@ async def find_duplicates(
     totals = found["totals"]
     await ctx.progress(
         100,
-        f"{to_count(totals['copies'], 'copy', 'copies')} more than needed, {to_size(totals['wasted_bytes'])}"
+        "no file is there twice"
+        if not totals["groups"]
+        else f"{to_count(totals['copies'], 'copy', 'copies')} more than needed, {to_size(totals['wasted_bytes'])}"
         + (f"; {to_count(len(removed), 'copy', 'copies')} removed, {to_size(freed)} freed" if outcomes else ""),
     )
     return {
