@@ -42,7 +42,7 @@ def test_every_command_explains_itself_with_an_example_and_takes_the_shared_opti
 
 def test_help_loads_nothing_heavy() -> None:
     """What is not loaded costs no time: a clock in a test would lie on a busy machine."""
-    heavy = {"asyncio", "msgspec", "httpx2", "rich", "websockets", "uvloop", "apsw", "starlette", "jsonschema_rs"}
+    heavy = {"asyncio", "msgspec", "httpx2", "rich", "websockets", "uvloop", "apsw", "jsonschema_rs"}
     code = f"import sys, aios.cli; print(sorted({heavy!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
     helped = subprocess.run([AIOS, "--help"], capture_output=True, text=True, check=True)
