@@ -154,6 +154,11 @@ class Slots:
                     best = first
         return None if best is None else best.row
 
+    @property
+    def waiting(self) -> Iterable[int]:
+        """Rows of the tasks that may be claimed now or when they are due."""
+        return self._entries.keys()
+
     def bar(self, task_ids: Iterable[str]) -> None:
         """Let tasks stand in the queue and never be next, because they could not be claimed; until the next start."""
         self._barred.update(task_ids)

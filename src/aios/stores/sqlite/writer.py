@@ -79,7 +79,8 @@ class Writer:
         self._limits = limits
         self._now = now
         self._database: Database | None = None
-        self._slots = Slots(limits=limits)
+        self.slots = Slots(limits=limits)
+        """Of the writing thread alone."""
         self._is_stale = True
         """Slots and counters no longer agree with the rows, and must be read again before the next write."""
         self._finished: Counter[str] = Counter()
@@ -218,7 +219,7 @@ class Writer:
         if suspects and self._try(calls, may_claim=False) is None:
             ids = [task.task_id for task in suspects]
             _log.error("tasks are not claimed any more before the next start", task_ids=ids, trace=_trace(failure))
-            self._slots.bar(ids)
+            self.slots.bar(ids)
             self.wake()
         else:
             self._blame(calls, failure)
@@ -234,7 +235,7 @@ class Writer:
         transaction = Transaction(
             database=database,
             cache=self.cache,
-            slots=self._slots,
+            slots=self.slots,
             limits=self._limits,
             seat=self._claiming,
             now=self._now(),
@@ -279,7 +280,7 @@ class Writer:
         seat = self._claiming
         if seat is None:
             return
-        due = self._slots.next_due()
+        due = self.slots.next_due()
         if transaction.claimed or due != self._told_due:
             self._told_due = due
             try:
@@ -331,7 +332,7 @@ class Writer:
         return self._database
 
     def _refresh(self, database: Database) -> None:
-        self._slots.rebuild(_standings(database))
+        self.slots.rebuild(standings(database))
         self._finished = Counter(dict(cast(Iterator[tuple[str, int]], database.execute(statement("counters")))))
         (last_row,) = cast(tuple[int], database.execute(statement("last_row")).fetchone())
         self._next_row = max(self._next_row, last_row + 1)
@@ -339,9 +340,9 @@ class Writer:
         self._count()
 
     def _count(self) -> None:
-        unfinished, finished = self._slots.unfinished, self._finished
+        unfinished, finished = self.slots.unfinished, self._finished
         counts: dict[Status | str, int] = {status: unfinished[status] + finished[status] for status in Status}
-        counts["slots"] = self._slots.running
+        counts["slots"] = self.slots.running
         self.counts = counts
 
 
@@ -350,7 +351,7 @@ def _trace(error: Exception) -> str:
     return "".join(format_exception(error))
 
 
-def _standings(database: Database) -> Iterator[Standing]:
+def standings(database: Database) -> Iterator[Standing]:
     """Read what slots and queue must know of each unfinished task, and of each slot held by a finished one."""
     ranks = [-priority.rank for priority in sorted(Priority, key=lambda each: each.rank)]
     for row in database.execute(statement("queue")):
