@@ -111,7 +111,7 @@ def read_files(data: Path, evidence: Evidence) -> None:
         for row, content in database.execute("SELECT row, content FROM artifact ORDER BY number"):
             by_row[row].artifacts.append(json.loads(content))
         evidence.stored = {task.task_id: task for task in by_row.values()}
-        evidence.counters = {name: value for name, value in database.execute("SELECT name, value FROM counter")}
+        evidence.counters = dict(database.execute("SELECT name, value FROM counter").fetchall())
         evidence.held = _one(database, "SELECT count(*) FROM held")
         evidence.secrets = _one(database, "SELECT count(*) FROM step WHERE is_secret")
         evidence.named_blobs = [digest for (digest,) in database.execute("SELECT DISTINCT sha256 FROM artifact_blob")]
