@@ -119,7 +119,7 @@ async def follow(house: House, task_id: TaskId, seen: dict[TaskId, list[Event]])
 
 async def finish(house: House) -> None:
     """Bring every task to its end, children too."""
-    for _ in range(300):
+    for _ in range(3_000):  # A busy disk may take longer for a write than a turn takes here.
         page = await house.engine.tasks(TaskQuery(principal=None, statuses=UNFINISHED, limit=1_000))
         for task in page.tasks:
             with suppress(AiosError):
