@@ -34,8 +34,8 @@ def plain(value: Any, *, what: str, bytes_max: int) -> Any:
         raise _too_deep(what) from None
     except UnicodeEncodeError:
         raise ValidationFailed(f"{what} holds half of a surrogate pair, which is not text{_where(value)}.") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValidationFailed(f"{what} is not JSON: {error}.") from None
+    except Exception as error:  # What the code's own classes raise when they are looked into, too.
+        raise ValidationFailed(f"{what} is not JSON: {told(error)}.") from None
     if len(encoded) > bytes_max:
         raise ValidationFailed(f"{what} has {len(encoded)} bytes as JSON; at most {bytes_max} are allowed.")
     if b"null" in encoded or encoded.count(b"[") + encoded.count(b"{") > DEPTH_MAX:
@@ -67,6 +67,14 @@ def sound_error(error: JsonObject) -> JsonObject:
                 "detail": f"The error's data was left out: {refused}",
             },
         }
+
+
+def told(error: BaseException) -> str:
+    """Give an error's own text, or its type's name where it has none: the text is made by code that may raise itself."""
+    try:
+        return str(error) or type(error).__name__
+    except BaseException:
+        return type(error).__name__
 
 
 def _too_deep(what: str) -> ValidationFailed:

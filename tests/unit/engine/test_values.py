@@ -20,6 +20,12 @@ class Point:
     y: float | None = None
 
 
+class Sham:
+    """Calls itself a dataclass."""
+
+    __dataclass_fields__ = 5
+
+
 def nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -79,6 +85,8 @@ def test_a_value_is_a_copy_that_the_code_can_no_longer_change() -> None:
         ({object(): 1}, "is not JSON"),
         ({None: 1}, "is not JSON"),
         (print, "is not JSON"),
+        (Sham(), "is not JSON"),
+        (memoryview(b"abcd")[::2], "is not JSON"),
         ("x" * 10_001, "10003 bytes as JSON; at most 10000"),
     ],
 )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aios.engine.runner import outcomes
 from aios.engine.runner.gate import GATE, Gated
 from aios.errors import InternalError
 
@@ -50,7 +49,7 @@ def _ended(run: Run, future: asyncio.Future[Any], value: Any, error: BaseExcepti
         error = RuntimeError(f"the code raised {error!r}")
     is_held = not run.gate.is_open
     if is_last and is_held and not (run.is_canceled or run.is_leaving):
-        run.end_early(outcomes.completed(value) if error is None else run.judge(error))
+        run.end_early(run.completed(value) if error is None else run.judge(error))
     run.answer(future, value, error)
     run.gate.leave_thread()
 

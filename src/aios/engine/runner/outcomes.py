@@ -10,6 +10,7 @@ from typing import Any, cast
 import structlog
 
 from aios.engine.runner.book import redact
+from aios.engine.values import told
 from aios.errors import (
     AiosError,
     CapabilityChanged,
@@ -59,7 +60,7 @@ def failed(task: Task, error: BaseException, *, is_final: bool = False, hidden: 
         if isinstance(error, CapabilityFailed):
             is_retryable = is_retryable and error.is_retryable
     else:
-        told = _unexpected(error, hidden)
+        detail = _unexpected(error, hidden)
         # The sentence is a caller's to read; where it happened is the operator's.
         _log.warning(
             "a capability raised",
@@ -68,14 +69,14 @@ def failed(task: Task, error: BaseException, *, is_final: bool = False, hidden: 
             attempt=task.attempt,
             traceback=redact("".join(traceback.format_exception(error)), hidden),
         )
-        wire = InternalError(told, exception=type(error).__name__, attempt=task.attempt).to_wire()
+        wire = InternalError(detail, exception=type(error).__name__, attempt=task.attempt).to_wire()
         is_retryable = not is_final
     return Fail(wire, is_retryable=is_retryable, jitter=secrets.randbelow(_DICE) / _DICE)
 
 
 def _unexpected(error: BaseException, hidden: Iterable[str]) -> str:
     # An OSError's own text holds the path, which is the server's affair.
-    text = (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
+    text = str(error.strerror or type(error).__name__) if isinstance(error, OSError) else told(error)
     text = redact(" ".join(text.split()), hidden) or type(error).__name__
     return text if len(text) <= DETAIL_CHARACTERS_MAX else text[: DETAIL_CHARACTERS_MAX - 1] + "…"
 

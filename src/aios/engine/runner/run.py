@@ -185,7 +185,7 @@ class Run:
             except BaseException as error:  # Whatever the code raised is how it ended.
                 outcome = self.judge(error)
             else:
-                outcome = None if self._was_evicted else outcomes.completed(value)
+                outcome = None if self._was_evicted else self.completed(value)
         self._end(outcome)
 
     def judge(self, error: BaseException) -> Fail | None:
@@ -193,6 +193,13 @@ class Run:
         if self.is_canceled or self.is_leaving or self._is_ended:
             return None
         return outcomes.failed(self.task, error, is_final=error is self.final_error, hidden=self.book.secrets)
+
+    def completed(self, value: Any) -> Complete | Fail | None:
+        """Say what it means that the code returned this; a value that cannot even be looked at is an error of the code."""
+        try:
+            return outcomes.completed(value)
+        except BaseException as error:
+            return self.judge(error)
 
     def end_early(self, outcome: Complete | Fail | None) -> None:
         """Know the outcome before the code, which is held, could return it; nothing of it is to run any more."""

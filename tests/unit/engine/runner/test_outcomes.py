@@ -96,6 +96,16 @@ def test_the_sentence_is_short_and_holds_neither_path_nor_secret(error: BaseExce
     assert failed.error["data"]["detail"] == detail
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(("error", "detail"), [(Mute(), "Mute"), (OSError(1, 5), "5")])
+def test_an_error_that_cannot_say_what_it_is_is_told_all_the_same(error: Exception, detail: str) -> None:
+    assert outcomes.failed(TASK, error).error["data"]["detail"] == detail
+
+
 def test_several_errors_of_a_group_are_told_as_the_group() -> None:
     failed = outcomes.failed(TASK, ExceptionGroup("unhandled errors", [ValueError("a"), KeyError("b")]))
     assert failed.error["data"]["exception"] == "ExceptionGroup"
