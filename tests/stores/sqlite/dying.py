@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from aios.model import Artifact, ArtifactId, Blob, Limits, Step, TaskId
 from aios.rules.lifecycle import Cancel, Complete, Start
-from aios.stores import failpoints
+from aios import failpoints
 from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock
 from tests.stores.making import WORKER, Desk, half_way

@@ -130,8 +130,7 @@ async def test_counters_and_queue_agree_with_the_rows(stores: Stores, seed: int)
         assert live["running"] <= 6
         assert all(count <= 3 for count in live["of_adapter"].values())
         assert live["pending"] <= 12
-    counts = await desk.store.counts()
-    assert counts[Status.PENDING] == live["pending"]
+        assert (await desk.store.counts())[Status.PENDING] == live["pending"]
     assert len(ids) > 50
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from aios.errors import TaskNotFound
 from aios.model import ArtifactId, Limits, Status, TaskId
-from aios.stores.failpoints import POINTS
+from aios.failpoints import STORE_POINTS
 from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock
 from tests.stores.sqlite.faults import raw_database
@@ -92,7 +92,7 @@ async def check(folder: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize("point", sorted(POINTS))
+@pytest.mark.parametrize("point", sorted(STORE_POINTS))
 async def test_a_kill_at_any_pass_of_a_failpoint_loses_nothing(deaths: Deaths, tmp_path: Path, point: str) -> None:
     for hit in range(1, HITS_MAX):
         folder = tmp_path / str(hit)
@@ -107,7 +107,7 @@ async def test_a_kill_at_any_pass_of_a_failpoint_loses_nothing(deaths: Deaths, t
 
 async def test_a_store_lives_through_one_kill_after_the_other(deaths: Deaths, tmp_path: Path, rounds: int) -> None:
     """The same folder again and again: what an earlier life left is met by the next."""
-    points = sorted(POINTS - {"migration.inside"})
+    points = sorted(STORE_POINTS - {"migration.inside"})
     for number in range(rounds // 4):
         deaths.run(tmp_path, f"{points[number % len(points)]}=kill@{number // len(points) + 1}", number)
         await check_whole(tmp_path)

@@ -39,6 +39,7 @@ async def many(folder: Path, *, unfinished: int = 0, finished: int = 0) -> None:
             "task_id": "printf('task-%08d', i)",
             "created_at": "created_at + i",
             "updated_at": "updated_at + i",
+            "started_at": "started_at + i",
             "capability_id": "printf('compat.shop%d.buy', i % 7)",
         }
         picked = ", ".join(given.get(column, column) for column in columns)

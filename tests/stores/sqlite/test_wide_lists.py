@@ -53,7 +53,8 @@ def test_a_total_that_was_not_counted_to_its_end_says_so(filled: Filled, query: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing, "COUNTED_ROWS_MAX", 12)
         patch.setattr(listing, "EXACT_TOTAL_MAX", 5)
-        patch.setattr(listing, "SAMPLED_ROWS", 15)
+        patch.setattr(listing, "SAMPLED_BLOCKS", 3)
+        patch.setattr(listing, "BLOCK_ROWS", 5)
         page = loop.run_until_complete(desk.store.tasks(query))
     wanted = len(expected(tasks, query))
     assert page.total_is_estimate or page.total == wanted

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final, Protocol
 
 from aios.errors import ArtifactNotFound
-from aios.stores.failpoints import failpoint
+from aios.failpoints import failpoint
 from aios.stores.sqlite.folder import FILE_MODE, make_folder
 
 UNFINISHED: Final = "unfinished"

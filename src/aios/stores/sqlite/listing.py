@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, cast
 
@@ -28,8 +29,10 @@ NARROW_MAX: Final = 10_000
 """Rows behind a filter up to which they are taken and sorted."""
 COUNTED_ROWS_MAX: Final = 200_000
 """Rows that are looked at to find the total; past them it is an estimate."""
-SAMPLED_ROWS: Final = 20_000
-"""Newest rows from which the estimate is drawn."""
+SAMPLED_BLOCKS: Final = 100
+"""Places, spread evenly over all rows, from which the estimate is drawn."""
+BLOCK_ROWS: Final = 200
+"""Rows that are looked at in each."""
 OFFSET_MAX: Final = 10_000_000
 SORTS: Final = frozenset({"created_at", "updated_at", "started_at", "priority", "status"})
 
@@ -91,10 +94,8 @@ def _conditions(query: TaskQuery) -> tuple[list[str], list[Any]]:
         found.append(("session_id = ?", (query.session_id,)))
     if query.capability_glob is not None:
         found.append(("capability_id GLOB ?", (glob_pattern(query.capability_glob),)))
-    if query.created_after is not None:
-        found.append(("created_at >= ?", (to_ms(query.created_after),)))
-    if query.created_before is not None:
-        found.append(("created_at <= ?", (to_ms(query.created_before),)))
+    terms, created = _created(query)
+    found += [(term, (value,)) for term, value in zip(terms, created, strict=True)]
     found += [
         ("EXISTS (SELECT 1 FROM tag WHERE tag.tag = ? AND tag.row = part.row)", (tag,))
         for tag in dict.fromkeys(query.tags)
@@ -105,17 +106,20 @@ def _conditions(query: TaskQuery) -> tuple[list[str], list[Any]]:
     return [term for term, _ in found], [value for _, values in found for value in values]
 
 
+def _range(column: str, after: datetime | None, before: datetime | None) -> tuple[list[str], list[Any]]:
+    """Give the conditions of a time between two others, these included."""
+    bounds = [(">=", after), ("<=", before)]
+    given = [(sign, to_ms(at)) for sign, at in bounds if at is not None]
+    return [f"{column} {sign} ?" for sign, _ in given], [at for _, at in given]
+
+
+def _created(query: TaskQuery) -> tuple[list[str], list[Any]]:
+    return _range("created_at", query.created_after, query.created_before)
+
+
 def _ended(query: TaskQuery) -> tuple[list[str], list[Any]]:
     """Give the conditions that hold for finished tasks alone, which were updated last when they ended."""
-    terms: list[str] = []
-    values: list[Any] = []
-    if query.ended_after is not None:
-        terms.append("updated_at >= ?")
-        values.append(to_ms(query.ended_after))
-    if query.ended_before is not None:
-        terms.append("updated_at <= ?")
-        values.append(to_ms(query.ended_before))
-    return terms, values
+    return _range("updated_at", query.ended_after, query.ended_before)
 
 
 def _where(terms: Sequence[str]) -> str:
@@ -139,6 +143,9 @@ def _narrow_ways(query: TaskQuery) -> list[_Way]:
         # The glob itself is a condition already; the range below it only makes the way short.
         values = (prefix, prefix + chr(0x10FFFF))
         ways.append(_Way("INDEXED BY finished_by_capability", "capability_id >= ? AND capability_id <= ?", values))
+    terms, created = _created(query)
+    if terms:
+        ways.append(_Way("INDEXED BY finished_by_created_at", " AND ".join(terms), tuple(created)))
     terms, ended = _ended(query)
     if terms:
         ways.append(_Way("INDEXED BY finished_by_updated_at", " AND ".join(terms), tuple(ended)))
@@ -206,9 +213,9 @@ def _count(database: Database, part: Part) -> tuple[int, bool]:
     found = _one(database, sql, part.values)
     if found <= EXACT_TOTAL_MAX and everything <= COUNTED_ROWS_MAX:
         return found, False
-    sql = statement("count_in_sample").format(where=part.where, rows=SAMPLED_ROWS)
-    matching = _one(database, sql, part.values)
-    return max(found, everything * matching // min(SAMPLED_ROWS, everything)), True
+    sql = statement("count_in_sample").format(where=part.where, blocks=SAMPLED_BLOCKS, rows=BLOCK_ROWS)
+    sampled, matching = cast("tuple[int, int]", database.execute(sql, part.values).fetchone())
+    return max(found, everything * matching // max(sampled, 1)), True
 
 
 def part_page(query: TaskQuery, part: Part, cursor: Cursor | None, *, limit: int) -> tuple[str, list[Any]]:
@@ -282,9 +289,10 @@ def tasks(database: Database, query: TaskQuery) -> TaskPage:
         _, value, task_id = rows[len(page) - 1]
         made = msgspec.msgpack.encode(Cursor(query=_digest(query), value=value, task_id=task_id))
         next_cursor = urlsafe_b64encode(made).rstrip(b"=").decode()
+    seen = len(page) + has_more + (query.offset if cursor is None and page else 0)
     return TaskPage(
         tasks=page,
-        total=sum(count for count, _ in counts),
+        total=max(seen, sum(count for count, _ in counts)),
         has_more=has_more,
         next_cursor=next_cursor,
         total_is_estimate=any(is_estimate for _, is_estimate in counts),

@@ -16,6 +16,8 @@ from aios.stores.sqlite.connections import DISK_ERRORS, Database, unavailable
 R = TypeVar("R")
 
 READERS: Final = 2
+LIST_READERS: Final = 2
+"""Lists have connections of their own, so that one that must look at very many tasks delays no other read."""
 FILE_THREADS: Final = 2
 WAITING_MAX: Final = 20_000
 """Pieces of work that wait for the threads of one kind."""
@@ -83,9 +85,9 @@ class Readers:
     keeps the write-ahead log from being cut back.
     """
 
-    def __init__(self, open_connection: Callable[[], Database], *, threads: int = READERS) -> None:
+    def __init__(self, open_connection: Callable[[], Database], *, name: str, threads: int) -> None:
         self._open = open_connection
-        self._threads = Threads(name="reader", threads=threads)
+        self._threads = Threads(name=name, threads=threads)
         self._idle: SimpleQueue[Database] = SimpleQueue()
         for _ in range(threads):
             self._idle.put(open_connection())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from aios.errors import StoreUnavailable
-from aios.stores.failpoints import failpoint
+from aios.failpoints import failpoint
 from aios.stores.sqlite.connections import APPLICATION_ID, Database
 from aios.stores.sqlite.statements import migrations
 

@@ -33,7 +33,7 @@ from aios.stores.sqlite.checking import BackgroundCheck
 from aios.stores.sqlite.connections import DISK_ERRORS, Database, open_reader, open_writer, unavailable
 from aios.stores.sqlite.folder import FolderLock
 from aios.stores.sqlite.opening import open_folder, open_in_memory
-from aios.stores.sqlite.readers import FILE_THREADS, Readers, Threads
+from aios.stores.sqlite.readers import FILE_THREADS, LIST_READERS, READERS, Readers, Threads
 from aios.stores.sqlite.writer import Writer
 
 R = TypeVar("R")
@@ -47,6 +47,7 @@ class SqliteStore:
         *,
         writer: Writer,
         readers: Readers | None,
+        lists: Readers | None,
         blobs: Blobs,
         now: Callable[[], datetime],
         lock: FolderLock | None = None,
@@ -54,6 +55,7 @@ class SqliteStore:
     ) -> None:
         self._writer = writer
         self._readers = readers
+        self._lists = lists
         self._files = Threads(name="files", threads=FILE_THREADS)
         self._blobs = blobs
         self._now = now
@@ -78,13 +80,14 @@ class SqliteStore:
             database = open_in_memory()
             writer = Writer(open_connection=lambda: database, limits=limits, now=now)
             writer.start(database)
-            return cls(writer=writer, readers=None, blobs=MemoryBlobs(), now=now)
+            return cls(writer=writer, readers=None, lists=None, blobs=MemoryBlobs(), now=now)
         opened = open_folder(path)
         try:
             blobs = FolderBlobs(path / "blobs")
             writer = Writer(open_connection=partial(open_writer, path), limits=limits, now=now)
             writer.start(opened.database)
-            readers = Readers(partial(open_reader, path))
+            readers = Readers(partial(open_reader, path), name="reader", threads=READERS)
+            lists = Readers(partial(open_reader, path), name="lists", threads=LIST_READERS)
             check = BackgroundCheck(partial(open_reader, path)) if opened.must_check else None
         except OSError as error:
             opened.close()
@@ -92,7 +95,7 @@ class SqliteStore:
         except DISK_ERRORS as error:
             opened.close()
             raise unavailable(error) from error
-        return cls(writer=writer, readers=readers, blobs=blobs, now=now, lock=opened.lock, check=check)
+        return cls(writer=writer, readers=readers, lists=lists, blobs=blobs, now=now, lock=opened.lock, check=check)
 
     # Writing
 
@@ -146,7 +149,8 @@ class SqliteStore:
         return known.task if known is not None else await self._read(lambda database: reads.task(database, task_id))
 
     async def tasks(self, query: TaskQuery) -> TaskPage:
-        return await self._read(lambda database: listing.tasks(database, query))
+        work = partial(listing.tasks, query=query)
+        return await (self._writer.read(work) if self._lists is None else self._lists.run(work))
 
     async def children(self, parent: TaskId) -> list[Task]:
         return await self._read(lambda database: reads.tasks_at(database, "children", parent))
@@ -219,8 +223,9 @@ class SqliteStore:
         self._files.close()
         if self._check is not None:
             self._check.close()
-        if self._readers is not None:
-            self._readers.close()
+        for readers in (self._readers, self._lists):
+            if readers is not None:
+                readers.close()
         # Last, so that closing it empties the write-ahead log.
         self._writer.close()
         if self._lock is not None:

@@ -10,7 +10,14 @@ SELECT count(*) FROM {source} {where}
 SELECT count(*) FROM (SELECT 1 FROM (SELECT * FROM finished LIMIT {rows}) AS part {where} LIMIT {limit})
 
 -- :count_in_sample
-SELECT count(*) FROM (SELECT * FROM finished ORDER BY row DESC LIMIT {rows}) AS part {where}
+WITH RECURSIVE block (first, number) AS (
+    SELECT min(row), 1 FROM finished
+    UNION ALL
+    SELECT first + ((SELECT max(row) FROM finished) - (SELECT min(row) FROM finished)) / {blocks}, number + 1
+    FROM block WHERE number < {blocks}
+)
+SELECT count(*), count(*) FILTER ({where})
+FROM block CROSS JOIN finished AS part ON part.row >= block.first AND part.row < block.first + {rows}
 
 -- :count_finished
 SELECT coalesce(sum(value), 0) FROM counter
