@@ -21,6 +21,7 @@ from aios.engine.engine import Engine
 from aios.engine.registry import Registry
 from aios.engine.runner import Runner
 from aios.engine.vault import Vault
+from aios.failpoints import failpoint
 from aios.service.call import ROLES, Principal
 from aios.service.dispatcher import Service
 from aios.service.key import OWNER, Keys
@@ -213,6 +214,7 @@ class Daemon:
         if self.stdio_ended is not None:
             stops.append(_ended(self.stdio_ended, DOORS_GRACE_MS))
         await asyncio.gather(*stops)
+        failpoint("stop.doors_closed")
 
     def _note(self) -> data.Note:
         socket_path = str(self.socket_path) if self.socket_path else None

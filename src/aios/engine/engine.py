@@ -23,6 +23,7 @@ from aios.engine.values import plain
 from aios.engine.vault import Vault, place
 from aios.engine.writer import Writer, always, check_fence
 from aios.errors import InvalidInput, InvalidParams, ValidationFailed
+from aios.failpoints import failpoint
 from aios.model import (
     Artifact,
     ArtifactId,
@@ -111,6 +112,7 @@ class Engine:
         await self._scheduler.stop()
         if self._runner is not None:
             await self._runner.stop(grace_ms)
+        failpoint("stop.runner_ended")
         self._keeper.stop()
         await self._writer.finish()
 
@@ -314,6 +316,7 @@ class Engine:
 
     def _claimed(self, change: Change) -> None:
         """Hand a claimed task to the runner, unless something has happened to it since."""
+        failpoint("claim.told")
         self.feed.wake(change)
         self._keeper.note(change.task)
         task = self._writer.claimed(change.task)

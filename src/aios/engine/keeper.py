@@ -15,8 +15,9 @@ import structlog
 from aios.engine.clock import MILLISECOND, Clock, Timer
 from aios.engine.writer import Writer, always
 from aios.errors import AiosError, StoreUnavailable, TaskFinal, TaskNotFound
+from aios.failpoints import failpoint
 from aios.model import TERMINAL, Limits, Status, Task, TaskId, TaskQuery
-from aios.rules.lifecycle import Cancel, Command, Expire, Lost, RequestTimeout, TimeOut
+from aios.rules.lifecycle import Cancel, Command, Expire, Lost, RequestTimeout, TimeOut, stuck_at
 from aios.store import Store
 
 SWEEP_TASKS = 256
@@ -38,7 +39,7 @@ def due_at(task: Task) -> datetime | None:
         return task.spec.expires_at if task.started_at is None else None
     if task.request is not None:
         return task.request.due_at
-    return None if task.status.is_terminal else task.deadline_at
+    return None if task.status.is_terminal else task.deadline_at or stuck_at(task)
 
 
 def overdue_command(task: Task, now: datetime) -> Command | None:
@@ -159,6 +160,7 @@ class Keeper:
 
     async def _mark_lost(self, task: Task) -> bool:
         await self._writer.carry_out(task.task_id, always(Lost(max_crashes=self._limits.max_crashes)))
+        failpoint("lost.marked")
         return True
 
     async def _find_parents(self) -> None:

@@ -28,6 +28,7 @@ from aios.errors import (
     TaskNotFound,
     ValidationFailed,
 )
+from aios.failpoints import failpoint
 from aios.model import Change, Limits, Progress, Step, Task, TaskId
 from aios.rules.lifecycle import Command, Report, decide_all
 from aios.store import Committed, Store
@@ -84,6 +85,7 @@ class Writer:
 
     async def create(self, change: Change) -> Committed:
         """Write a new task."""
+        failpoint("create.decided")
         try:
             committed = await self._store.commit(change)
         except asyncio.CancelledError:
@@ -224,12 +226,14 @@ class Writer:
 
     async def _commit(self, change: Change) -> Task:
         task_id = change.task.task_id
+        failpoint("change.decided")
         try:
             task = (await self._store.commit(change)).task
         except BaseException:
             # Whatever went wrong, what was known may be so no longer.
             self._held.pop(task_id, None)
             raise
+        failpoint("change.committed")
         self._note(task)
         self._tell(replace(change, task=task))
         return task
@@ -255,6 +259,7 @@ class Writer:
 
     async def _release(self, task: Task) -> None:
         async with self._turns.of(task.task_id, is_caller=False):
+            failpoint("release.asked")
             try:
                 await self._store.release(task.task_id, claim=task.claim)
             except StoreUnavailable:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from aios.failpoints import failpoint
 from aios.service.call import Principal
 from aios.transports.admission import Headers, Refused
 from aios.transports.http import GRACE_MS, JSON, RPC, failed, wants_stream
@@ -127,7 +128,9 @@ class CallingHttp(GuardedHttp):
             *self._calls.headers(call.request.fields),
         ]
         last = b"\r\n" if call.keep_alive else b"connection: close\r\n\r\n"
+        failpoint("reply.ready")
         self.transport.write(b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in fields], last, body]))
+        failpoint("reply.written")
         if not call.keep_alive:
             self.transport.close()
         self.on_response_complete()

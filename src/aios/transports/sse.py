@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from aios.failpoints import failpoint
 from aios.model import Event
 from aios.protocol.events import Snapshot
 from aios.protocol.framing import KEEP_ALIVE, sse, sse_message, sse_retry
@@ -72,6 +73,7 @@ class EventStream:
             async for page in pages:
                 for chunk in _chunks(sse(event) for event in page):
                     await self._write(chunk)
+                    failpoint("events.written")
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work of the stream; a reader that goes away and the daemon's end stop it quietly."""

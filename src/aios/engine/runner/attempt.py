@@ -28,6 +28,7 @@ from aios.errors import (
     ResourceBusy,
     WorkerLost,
 )
+from aios.failpoints import failpoint
 from aios.model import OnCrash, Progress, Status, Step, Task, TaskId
 from aios.rules.lifecycle import Ask, Await, Complete, Fail, HandBack, RequireAuth
 
@@ -130,6 +131,7 @@ class Attempt:
 
     def ended(self, outcome: Complete | Fail | None) -> None:
         """The code has ended: by itself, with an outcome; or because it was stopped."""
+        failpoint("code.ended")
         for watch in list(self._watching.values()):
             watch.cancel()
         for timer in self._timers.values():

@@ -14,6 +14,7 @@ from aios.engine.orders import NewTask
 from aios.engine.runner.book import digest_of
 from aios.errors import TaskNotFound, UserCanceled, ValidationFailed
 from aios.errors.wire import from_wire
+from aios.failpoints import failpoint
 from aios.model import JsonObject, Priority, Retry, Status, Step, Task, TaskId
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class SpawnedChild:
                 await self._put(f"{self._key}@{run.task.attempt}")
         else:
             await self._put(self._key)
+            failpoint("spawn.recorded")
         await run.hop(run.attempt.claim.spawn, msgspec.structs.replace(self._new, task_id=self._record.task_id))
 
     async def _existing(self) -> Task | None:

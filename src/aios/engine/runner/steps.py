@@ -11,6 +11,7 @@ import msgspec
 from aios.engine.runner.book import digest_of
 from aios.engine.runner.run import Run
 from aios.engine.values import plain
+from aios.failpoints import failpoint
 from aios.model import Step
 
 
@@ -64,6 +65,7 @@ class StepCall:
         run = self._run
         made = plain(value, what=f"The value of step {self._name!r}", bytes_max=self._run.limits.max_step_size)
         encoded = msgspec.json.encode(made)
+        failpoint("step.done")
         step = run.book.make(self._key, encoded, digest=self._digest, is_secret=self._is_secret)
         await run.hop(run.attempt.claim.put_step, step)
         run.book.note(step)

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from aios.model import to_ms
 from aios.failpoints import failpoint
+from aios.model import to_ms
 from aios.stores.sqlite.connections import Database
 from aios.stores.sqlite.statements import statement
 from aios.stores.sqlite.transaction import Transaction

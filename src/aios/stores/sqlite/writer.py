@@ -20,9 +20,9 @@ import apsw
 import structlog
 
 from aios.errors import AiosError, Conflict, InternalError, StoreUnavailable
+from aios.failpoints import failpoint
 from aios.model import Change, Limits, Priority, Status, TaskId, from_ms
 from aios.store import Health, Seat
-from aios.failpoints import failpoint
 from aios.stores.sqlite.answers import Call, answer
 from aios.stores.sqlite.cache import Cache
 from aios.stores.sqlite.connections import DISK_ERRORS, Database, explain, unavailable
