@@ -1,10 +1,11 @@
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from aios.errors import InvalidTaskState
 from aios.model import Backoff, EventKind, Retry, Status
-from aios.rules.lifecycle import Cancel, Complete, Expire, Fail, Log, TimeOut, decide, decide_all
+from aios.rules.lifecycle import Cancel, Complete, Expire, Fail, Log, Pause, TimeOut, decide, decide_all, stuck_at
 from tests.unit.rules.samples import ARTIFACT, ERROR, LATE, NOW, TIMEOUT_MS, a_task, after, data, kinds, steps_of
 
 WORKING = Status.WORKING
@@ -99,6 +100,27 @@ def test_the_slot_of_a_timed_out_attempt_stays_taken_until_its_code_has_stopped(
     assert (task.status, task.attempt, task.worker, task.deadline_at) == (WORKING, 2, "w-1", None)
     assert task.run_at == after(TIMEOUT_MS + 1_000)
     assert task.used_ms == 0
+
+
+def test_code_that_keeps_the_slot_for_the_time_of_the_next_attempt_too_ends_its_task() -> None:
+    task = decide(a_task(WORKING, retry=THRICE), TimeOut(), now=after(TIMEOUT_MS)).task
+    due = after(TIMEOUT_MS + 1_000 + TIMEOUT_MS)
+    assert stuck_at(task) == due
+    with pytest.raises(InvalidTaskState):
+        decide(task, TimeOut(), now=due - timedelta(milliseconds=1))
+    change = decide(task, TimeOut(), now=due)
+    assert steps_of(change) == [(WORKING, Status.FAILED)]
+    assert data(change.events[0])["reason"] == "timeout"
+    error = data(change.events[1])["error"]
+    assert (error["code"], error["data"]["elapsed_ms"]) == (-32005, TIMEOUT_MS)
+    assert "Attempt 2 waited 30000 ms for the code of the one before to end" in error["data"]["detail"]
+    assert (change.task.worker, change.task.run_at) == ("w-1", None)
+
+
+def test_nothing_is_stuck_once_the_code_has_given_the_slot_back_or_while_the_task_is_paused() -> None:
+    task = decide(a_task(WORKING, retry=THRICE), TimeOut(), now=after(TIMEOUT_MS)).task
+    assert stuck_at(replace(task, worker=None)) is None
+    assert stuck_at(decide(task, Pause(), now=after(TIMEOUT_MS)).task) is None
 
 
 @pytest.mark.parametrize("deadline_ms", [None, TIMEOUT_MS + 1])

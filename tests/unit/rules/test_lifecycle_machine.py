@@ -37,6 +37,7 @@ from aios.rules.lifecycle import (
     TimeOut,
     decide,
     decide_all,
+    stuck_at,
 )
 from tests.unit.rules.samples import ARTIFACT, ERROR, NOW, QUESTION, SIGN_IN, STEP, a_task, after, data
 
@@ -259,6 +260,13 @@ class Life(RuleBasedStateMachine):
         task = self.task
         if task.status in (Status.PENDING, Status.WORKING) and task.worker is None:
             assert task.run_at is not None or self.is_awaiting
+
+    @invariant()
+    def no_task_works_for_ever(self) -> None:
+        """Whatever its code does, there is a time at which a working task is looked at again."""
+        task = self.task
+        if task.status is Status.WORKING and task.worker is not None:
+            assert (task.deadline_at is None) is not (stuck_at(task) is None)
 
 
 Life.TestCase.settings = settings(max_examples=100, stateful_step_count=40)

@@ -172,7 +172,7 @@ def test_a_pause_does_not_bring_a_timed_out_attempt_back_to_life() -> None:
     resumed = decide(paused, Resume(), now=after(20)).task
     assert (resumed.deadline_at, resumed.run_at, resumed.worker) == (None, after(90_000), "w-1")
     with pytest.raises(InvalidTaskState):
-        decide(resumed, TimeOut(), now=LATE)
+        decide(resumed, TimeOut(), now=after(90_000))
 
 
 @pytest.mark.parametrize(("given", "shown"), [(45.0, "45"), (45, "45"), (33.5, "33.5"), (0.0, "0"), (100.0, "100")])

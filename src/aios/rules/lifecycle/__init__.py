@@ -40,6 +40,7 @@ from aios.rules.lifecycle.commands import (
     TimeOut,
 )
 from aios.rules.lifecycle.draft import Draft
+from aios.rules.lifecycle.ending import stuck_at
 from aios.rules.lifecycle.tables import ALLOWED, EDGES, STANDING, TRANSITIONS, refusal
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "TimeOut",
     "decide",
     "decide_all",
+    "stuck_at",
 ]
 
 _CARRIED_OUT_BY: Final[dict[type[Command], Callable[[Draft, Any], None]]] = {

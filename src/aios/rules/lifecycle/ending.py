@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from aios.errors import TaskTimeout
-from aios.model import Artifact, EventKind, JsonObject, Outcome, Status, wire_time
+from aios.model import Artifact, EventKind, JsonObject, Outcome, Status, Task, wire_time
 from aios.rules import events, retry
 from aios.rules.lifecycle.commands import Cancel, Complete, Expire, Fail, TimeOut
 from aios.rules.lifecycle.draft import MILLISECOND, Draft
@@ -37,20 +38,45 @@ def fail(draft: Draft, command: Fail) -> None:
 
 
 def time_out(draft: Draft, command: TimeOut) -> None:
-    """End an attempt that overran. Its slot stays taken until its code has really stopped."""
+    """End an attempt that overran. Its slot stays taken until its code has really stopped.
+
+    Code that never does must not keep its task working for ever: the next attempt is there and cannot begin, because nobody
+    knows what two at once would do. When it has waited for as long as it might have run, that is the task's end.
+    """
     task = draft.task
+    stuck = stuck_at(task)
+    if stuck is not None and stuck <= draft.now:
+        waited_ms = task.spec.timeout_ms + (draft.now - stuck) // MILLISECOND
+        what = (
+            f"Attempt {task.attempt} waited {waited_ms} ms for the code of the one before to end, which has timed out"
+        )
+        fail_for_good(draft, _timeout(task, what, waited_ms), reason="timeout", worker=task.worker)
+        return
     if task.deadline_at is None or task.deadline_at > draft.now:
         raise refusal(task, command, "its attempt has not used up its time")
-    timeout_ms, elapsed_ms = task.spec.timeout_ms, draft.used_ms()
+    elapsed_ms = draft.used_ms()
+    error = _timeout(task, f"Attempt {task.attempt} held its slot for {elapsed_ms} ms", elapsed_ms)
+    fail_attempt(draft, error, is_retryable=True, jitter=command.jitter, reason="timeout", worker=task.worker)
+
+
+def stuck_at(task: Task) -> datetime | None:
+    """Say when the next attempt will have waited too long for a slot that the code of a timed-out one does not give back."""
+    if task.status is not Status.WORKING or task.worker is None or task.run_at is None:
+        return None
+    return task.run_at + task.spec.timeout_ms * MILLISECOND
+
+
+def _timeout(task: Task, what: str, elapsed_ms: int) -> JsonObject:
+    timeout_ms = task.spec.timeout_ms
     error = TaskTimeout(
-        f"Attempt {task.attempt} held its slot for {elapsed_ms} ms; its timeout_ms is {timeout_ms}.",
+        f"{what}; its timeout_ms is {timeout_ms}.",
         capability_id=task.spec.capability_id,
         timeout_ms=timeout_ms,
         elapsed_ms=elapsed_ms,
     ).to_wire()
     # The seeds show a task's own timeout under this message, and the error of a call under the table's.
     error["message"] = "Timeout"
-    fail_attempt(draft, error, is_retryable=True, jitter=command.jitter, reason="timeout", worker=task.worker)
+    return error
 
 
 def expire(draft: Draft, command: Expire) -> None:

@@ -24,6 +24,7 @@ from aios.model import (
     from_ms,
     to_ms,
 )
+from aios.rules.lifecycle import stuck_at
 
 KIND_NUMBERS: Final[dict[EventKind, int]] = {
     EventKind.STATUS: 1,
@@ -182,8 +183,10 @@ def decode_step(row: tuple[str, bytes, bytes, int, int]) -> Step:
 
 
 def due_at_ms(task: Task) -> int | None:
-    """Say when something must happen to the task though nobody asks: it expires, its request or its attempt runs out."""
-    due = task.deadline_at
+    """Say when something must happen to the task though nobody asks: it expires, its request or its attempt runs out, or
+    what is left of a timed-out attempt keeps the next one waiting for too long.
+    """
+    due = task.deadline_at or stuck_at(task)
     if task.request is not None and task.request.due_at is not None and (due is None or task.request.due_at < due):
         due = task.request.due_at
     expires_at = task.spec.expires_at

@@ -348,36 +348,3 @@ async def test_a_thread_that_the_code_made_itself_may_call_the_context_and_the_s
         await shop.released(task)
         await shop.engine.resume(task.task_id)
         await shop.wait(task, Status.COMPLETED)
-
-
-class Sealed:
-    """What raises when it is looked at: an unbound proxy, say."""
-
-    @property
-    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        raise RuntimeError("not bound to anything")
-
-
-class Speechless(Exception):
-    """An error without words."""
-
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
-@pytest.mark.parametrize("is_blocking", [False, True])
-@pytest.mark.parametrize("is_raised", [False, True])
-async def test_code_that_ends_with_what_cannot_be_looked_at_has_ended_all_the_same(
-    is_blocking: bool, is_raised: bool
-) -> None:
-    def work(_: BlockingContext) -> Sealed:
-        if is_raised:
-            raise Speechless
-        return Sealed()
-
-    async def code(ctx: Context) -> Sealed:
-        return await ctx.in_thread(work, is_last=True) if is_blocking else work(None)  # type: ignore[arg-type]
-
-    async with open_workshop() as shop:
-        assert (await shop.run(code)).status is Status.FAILED
-        assert (await shop.engine.counts())["slots"] == 0

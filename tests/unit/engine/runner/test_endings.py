@@ -1,0 +1,64 @@
+"""Code that comes to an odd end, or to none."""
+
+import pytest
+
+from aios.adapter import BlockingContext, Context
+from aios.model import Retry, Status
+from tests.unit.engine.runner.workshop import Signal, open_workshop
+
+
+class Sealed:
+    """What raises when it is looked at: an unbound proxy, say."""
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise RuntimeError("not bound to anything")
+
+
+class Speechless(Exception):
+    """An error without words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+@pytest.mark.parametrize("is_raised", [False, True])
+async def test_code_that_ends_with_what_cannot_be_looked_at_has_ended_all_the_same(
+    is_blocking: bool, is_raised: bool
+) -> None:
+    def work(_: BlockingContext) -> Sealed:
+        if is_raised:
+            raise Speechless
+        return Sealed()
+
+    async def code(ctx: Context) -> Sealed:
+        return await ctx.in_thread(work, is_last=True) if is_blocking else work(None)  # type: ignore[arg-type]
+
+    async with open_workshop() as shop:
+        assert (await shop.run(code)).status is Status.FAILED
+        assert (await shop.engine.counts())["slots"] == 0
+
+
+async def test_code_that_hangs_for_ever_keeps_its_slot_but_not_its_task_working() -> None:
+    begun, may_end = Signal(), Signal()
+
+    def work(ctx: BlockingContext) -> None:
+        begun.set()
+        may_end.wait()
+
+    async def code(ctx: Context) -> None:
+        await ctx.in_thread(work, is_last=True)
+
+    async with open_workshop() as shop:
+        task = await shop.create(code, timeout_ms=1_000, retry=Retry(max_attempts=5, delay_ms=200))
+        await begun.reached()
+        shop.clock.advance(1_000)
+        await shop.wait(task, lambda task: task.attempt == 2)
+        shop.clock.advance(1_200)
+        failed = await shop.wait(task, Status.FAILED)
+        assert failed.error is not None
+        assert (failed.attempt, failed.error["code"]) == (2, -32005)
+        assert (await shop.engine.counts())["slots"] == 1
+        may_end.set()
+        await shop.released(task)
