@@ -73,7 +73,11 @@ class Gate:
                 return
             future: asyncio.Future[None] = loop.create_future()
             self._waiting.append((loop, future))
-        await future
+        try:
+            await future
+        finally:
+            with self._lock:
+                self._waiting = [waiter for waiter in self._waiting if waiter[1] is not future]
 
     def block(self) -> None:
         """Wait until it is open, and let nothing else run on this thread meanwhile."""
