@@ -19,6 +19,7 @@ setup: $(READY) ## Make .venv from the locked requirements
 $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "aiosd needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Making .venv; this takes a minute, once." >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

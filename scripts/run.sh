@@ -36,11 +36,10 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# In a process group of its own, so that Ctrl-C reaches the client alone and the daemon is stopped by us.
+# Daemon and client each in a process group of its own: Ctrl-C reaches the client alone (not even make), the daemon is stopped by us.
 set -m
 "$aios" serve --data "$data" --port 0 >>"$log" 2>&1 </dev/null &
 daemon=$!
-set +m
 
 url=
 for ((try = 0; try < ready_tries_max; try++)); do
@@ -60,9 +59,15 @@ AIOS_TOKEN=$(cat "$data/token")
 export AIOS_URL AIOS_TOKEN
 
 echo "The daemon listens at $url, its data is in ${data#"$project"/}; looking for duplicates in $folder"
+code=0
+# A client that Ctrl-Z stopped would look as if it had ended.
+trap '' TSTP
 if [ -t 0 ] && [ -t 1 ]; then
-    "$aios" run system.files.find_duplicates "${wanted[@]}"
+    "$aios" run system.files.find_duplicates "${wanted[@]}" || code=$?
 else
     # Nobody is there to answer: it reports, and removes nothing.
-    "$aios" run --no-input system.files.find_duplicates "${wanted[@]}" remove=never
+    "$aios" run --no-input system.files.find_duplicates "${wanted[@]}" remove=never || code=$?
 fi
+stop
+echo "The daemon has stopped. Its tasks are kept; to have them again: .venv/bin/aios serve --data ${data#"$project"/}" >&2
+exit "$code"
