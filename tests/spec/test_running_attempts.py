@@ -115,37 +115,56 @@ async def test_an_exception_of_any_kind_fails_the_task_without_its_traceback(sta
     assert ".py" not in repr(error)
 
 
-@pytest.mark.promise("4.timeout.attempt", "4.timeout.late-result")
-@pytest.mark.parametrize("attempts", [1, 2])
-async def test_what_a_thread_comes_to_after_its_attempt_timed_out_is_dropped(attempts: int, stage: Stage) -> None:
-    go_on, ended, at_work = Gate(), Gate(), list[int]()
+class Late:
+    """Code whose first attempt stays in its thread until it is let go, and comes to a result then."""
 
-    def late(ctx: BlockingContext) -> Any:
-        at_work.append(1)
-        go_on.block()
-        at_work.pop()
-        ended.open()
+    def __init__(self) -> None:
+        self.go_on, self.ended = Gate(), Gate()
+        self._at_work = 0
+
+    async def __call__(self, arguments: Arguments, ctx: Context) -> Any:
+        if ctx.attempt == 1:
+            return await ctx.in_thread(self._work, is_last=True)
+        return {"attempt": ctx.attempt, "beside": self._at_work}
+
+    def _work(self, ctx: BlockingContext) -> Any:
+        self._at_work += 1
+        self.go_on.block()
+        self._at_work -= 1
+        self.ended.open()
         return {"attempt": 1}
 
-    async def code(arguments: Arguments, ctx: Context) -> Any:
-        if ctx.attempt == 1:
-            return await ctx.in_thread(late, is_last=True)
-        return {"attempt": ctx.attempt, "beside": len(at_work)}
 
-    task_id = await stage.create(code, timeout_ms=60, retry={"max_attempts": attempts})
+@pytest.mark.promise("4.timeout.attempt", "4.timeout.late-result")
+async def test_an_attempt_whose_thread_ends_after_its_time_is_tried_again_and_its_result_dropped(stage: Stage) -> None:
+    code = Late()
+    task_id = await stage.create(code, timeout_ms=SHORT_MS, retry={"max_attempts": 2})
     async with stage.follow(task_id) as follower:
-        # The time is up though the thread cannot be stopped; another attempt begins only when it has ended by itself.
-        await follower.until("task.status", **({"status": "failed"} if attempts == 1 else {"reason": "retry"}))
-        go_on.open()
-        await ended.passed()
+        # A thread cannot be stopped; another attempt begins only when it has ended by itself.
+        await follower.until("task.status", reason="retry")
+        code.go_on.open()
         events = await follower.rest()
-    error = events[-1].data["error"] if attempts == 1 else events[1].data["fields"]["error"]
+    error = events[1].data["fields"]["error"]
+    assert (error["code"], error["message"], error["data"]["timeout_ms"]) == (-32005, "Timeout", SHORT_MS)
+    assert events[-1].data["result"] == {"attempt": 2, "beside": 0}
+
+
+@pytest.mark.promise("4.timeout.attempt", "4.timeout.late-result")
+@pytest.mark.parametrize("attempts", [1, 2])
+async def test_a_thread_that_does_not_end_fails_its_task_and_its_result_is_dropped(attempts: int, stage: Stage) -> None:
+    code = Late()
+    task_id = await stage.create(code, timeout_ms=60, retry={"max_attempts": attempts})
+    events = await stage.end(task_id)
+    statuses = [(event.status, event.data.get("reason")) for event in events if event.status]
+    assert statuses == [("working", None), *[("working", "retry")] * (attempts - 1), ("failed", "timeout")]
+    error = events[-1].data["error"]
     assert (error["code"], error["message"], error["data"]["timeout_ms"]) == (-32005, "Timeout", 60)
-    if attempts == 2:
-        assert events[-1].data["result"] == {"attempt": 2, "beside": 0}
-    # Whatever that thread has given back has come after this one.
-    await stage.end(await stage.create(code, retry={"max_attempts": 1}))
-    assert await stage.end(task_id) == events
+    shown = await stage.task(task_id)
+    code.go_on.open()
+    await code.ended.passed()
+    # What that thread has given back came before all that is done now.
+    await stage.end(await stage.create(fails))
+    assert (await stage.end(task_id), await stage.task(task_id)) == (events, shown)
 
 
 @pytest.mark.promise("4.timeout.waiting-does-not-count")
