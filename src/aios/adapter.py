@@ -140,7 +140,9 @@ class Context(Protocol):
     ) -> Any:
         """Put a question to a person and wait, without holding a slot. Durable: the answer is kept over re-runs.
 
-        `reason` stands in the task's history, where it says in short why it waits.
+        `reason` stands in the task's history, where it says in short why it waits. All code of the attempt stands still
+        meanwhile. `timeout_ms` holds through restarts; where an `asyncio.timeout` around the call runs out, or the call is
+        canceled otherwise, the question is withdrawn.
 
         Raises:
             TaskTimeout: Nobody answered within `timeout_ms`.

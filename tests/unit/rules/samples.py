@@ -44,6 +44,7 @@ from aios.rules.lifecycle import (
     Resume,
     Start,
     TimeOut,
+    Withdraw,
 )
 
 NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
@@ -106,6 +107,7 @@ _SAMPLES: list[Command] = [
     RequireAuth(SIGN_IN),
     Authenticate(Step(key=STEP, value=b"sealed", is_secret=True)),
     RequestTimeout(),
+    Withdraw(STEP),
     Expire(),
     Lost(max_crashes=10),
     Await(TaskId("task-2")),

@@ -14,6 +14,7 @@ from aios.rules.lifecycle import (
     RequestTimeout,
     RequireAuth,
     Resume,
+    Withdraw,
     decide,
 )
 from tests.unit.rules.samples import (
@@ -177,6 +178,16 @@ def test_a_request_that_nobody_answered_is_recorded_as_that(status: Status) -> N
     assert change.steps == (Step(key=STEP, is_timeout=True),)
     assert data(change.events[0])["reason"] == "timeout"
     assert (change.task.status, change.task.run_at, change.task.request) == (WORKING, after(5_000), None)
+
+
+@pytest.mark.parametrize("status", WAITING)
+def test_a_request_that_the_code_withdraws_leaves_nothing_recorded(status: Status) -> None:
+    change = decide(a_task(status), Withdraw(STEP), now=after(100))
+    assert steps_of(change) == [(status, WORKING)]
+    assert data(change.events[0])["reason"] == "withdrawn"
+    assert (change.steps, change.task.run_at, change.task.request) == ((), after(100), None)
+    with pytest.raises(InvalidTaskState):
+        decide(a_task(status), Withdraw("ask:size#1"), now=NOW)
 
 
 @pytest.mark.parametrize("status", WAITING)

@@ -17,6 +17,7 @@ from aios.engine.clock import Timer
 from aios.engine.runner import outcomes
 from aios.engine.runner.book import Book
 from aios.engine.runner.claim import AGAIN_MS, Claim
+from aios.engine.runner.questions import Question
 from aios.engine.runner.run import Run
 from aios.engine.runner.surroundings import Surroundings
 from aios.errors import (
@@ -46,7 +47,7 @@ class Attempt:
         self._is_paused = False
         self._number = 0
         """Of the latest change between running and paused: tells an answer to it from one to an earlier change."""
-        self._question: str | None = None
+        self._question: Question | None = None
         self._child: TaskId | None = None
         self._wants_slot = False
         self._kept: Complete | Fail | None = None
@@ -156,8 +157,13 @@ class Attempt:
 
     def put_question(self, command: Ask | RequireAuth) -> None:
         """Put a question, and park until it is answered."""
-        self._question = command.request.step
-        self._start(self._put_question(command), "question")
+        self._question = Question(command, claim=self.claim, recorder=self._around.recorder, run=self._begun)
+        self._start(self._put_question(self._question), "question")
+
+    def withdraw_question(self) -> None:
+        """Wait for the answer no longer: the code does not."""
+        if self._question is not None and not (self.claim.is_over or self.is_leaving):
+            self._start(self._question.withdraw(), "withdraw")
 
     def park(self, child: TaskId | None, until: datetime | None) -> None:
         """Give the slot back until the child has ended or the time has come."""
@@ -292,26 +298,19 @@ class Attempt:
             answer = None, error
         self._begun.tell(self._begun.answer, future, *answer)
 
-    async def _put_question(self, command: Ask | RequireAuth) -> None:
-        run = self._begun
-        try:
-            task = await self.claim.record(command)
-        except Conflict:
-            return
-        except AiosError as error:
+    async def _put_question(self, question: Question) -> None:
+        if not await question.put(self._leave_slot) and self._question is question:
             self._question = None
-            run.tell(run.waits.deny, error)
-            return
-        # Somebody may have answered, and the store have claimed the task anew, before we get to hear of the question.
-        if self.claim.task.claim == task.claim and not self.claim.is_over:
-            self._leave_slot()
 
-    async def _bring_answer(self, question: str, number: int) -> None:
-        step = next((step for step in await self._steps() if step.key == question), None)
-        if step is None or number != self._number:
+    async def _bring_answer(self, question: Question, number: int) -> None:
+        step = next((step for step in await self._steps() if step.key == question.step), None)
+        if number != self._number or (step is None and not question.is_given_up):
             return
         self._question = None
-        self._begun.tell(self._begun.waits.answer, step)
+        if step is None:
+            self._resume(None)
+        else:
+            self._begun.tell(self._begun.waits.answer, step)
 
     async def _bring_child(self, child: TaskId, number: int) -> None:
         task: Task | None = None

@@ -47,6 +47,7 @@ class Waits:
         async with self._lock:
             self._run.check()
             self._asking = asyncio.get_running_loop().create_future()
+            self._asking.add_done_callback(self._settled)
             # The whole attempt waits: its task is not working, and holds no slot, until the answer comes.
             self._run.shut()
             self._run.post(self._run.attempt.put_question, command)
@@ -54,6 +55,11 @@ class Waits:
                 return await self._asking
             finally:
                 self._asking = None
+
+    def _settled(self, asking: asyncio.Future[Step]) -> None:
+        """Withdraw a question whose asker was canceled: by a timeout of its own, or because all of the code has ended."""
+        if asking.cancelled():
+            self._run.post(self._run.attempt.withdraw_question)
 
     async def child(self, task_id: TaskId) -> Task:
         """Wait until a child has ended."""

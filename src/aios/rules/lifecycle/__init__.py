@@ -38,6 +38,7 @@ from aios.rules.lifecycle.commands import (
     Resume,
     Start,
     TimeOut,
+    Withdraw,
 )
 from aios.rules.lifecycle.draft import Draft
 from aios.rules.lifecycle.ending import stuck_at
@@ -68,6 +69,7 @@ __all__ = [
     "Resume",
     "Start",
     "TimeOut",
+    "Withdraw",
     "decide",
     "decide_all",
     "stuck_at",
@@ -86,6 +88,7 @@ _CARRIED_OUT_BY: Final[dict[type[Command], Callable[[Draft, Any], None]]] = {
     RequireAuth: waiting.require_auth,
     Authenticate: waiting.answer,
     RequestTimeout: waiting.time_out_request,
+    Withdraw: waiting.withdraw,
     Expire: ending.expire,
     Lost: running.lost,
     Await: running.wait,

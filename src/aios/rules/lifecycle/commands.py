@@ -107,6 +107,14 @@ class RequestTimeout(msgspec.Struct, frozen=True):
     kind: ClassVar[str] = "request_timeout"
 
 
+class Withdraw(msgspec.Struct, frozen=True):
+    """The code waits no longer for what it asked for: it has bounded its waiting by itself, or has ended."""
+
+    kind: ClassVar[str] = "withdraw"
+    step: str
+    """Of the request that is withdrawn."""
+
+
 class Expire(msgspec.Struct, frozen=True):
     """The task was to start before `expires_at`, and has not."""
 
@@ -185,6 +193,7 @@ Command: TypeAlias = (
     | RequireAuth
     | Authenticate
     | RequestTimeout
+    | Withdraw
     | Expire
     | Lost
     | Await

@@ -32,6 +32,7 @@ from aios.rules.lifecycle.commands import (
     Resume,
     Start,
     TimeOut,
+    Withdraw,
 )
 
 EDGES: Final[tuple[tuple[Status, Status], ...]] = (
@@ -78,12 +79,14 @@ TRANSITIONS: Final[dict[Status, dict[type[Command], Status]]] = {
     Status.INPUT_REQUIRED: {
         Answer: Status.WORKING,
         RequestTimeout: Status.WORKING,
+        Withdraw: Status.WORKING,
         Fail: Status.WORKING,
         Cancel: Status.CANCELED,
     },
     Status.AUTH_REQUIRED: {
         Authenticate: Status.WORKING,
         RequestTimeout: Status.WORKING,
+        Withdraw: Status.WORKING,
         Fail: Status.WORKING,
         Cancel: Status.CANCELED,
     },

@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from aios.model import AuthRequest, EventKind, InputRequest, Outcome, Status, Step
 from aios.rules import events
-from aios.rules.lifecycle.commands import Answer, Ask, Authenticate, Pause, RequestTimeout, RequireAuth, Resume
+from aios.rules.lifecycle.commands import (
+    Answer,
+    Ask,
+    Authenticate,
+    Pause,
+    RequestTimeout,
+    RequireAuth,
+    Resume,
+    Withdraw,
+)
 from aios.rules.lifecycle.draft import MILLISECOND, Draft
 from aios.rules.lifecycle.ending import fail_attempt, succeed
 from aios.rules.lifecycle.tables import refusal
@@ -81,6 +90,14 @@ def time_out_request(draft: Draft, command: RequestTimeout) -> None:
     if request is None or request.due_at is None or request.due_at > draft.now:
         raise refusal(draft.task, command, "its request is not due yet")
     _go_on(draft, Step(key=request.step, is_timeout=True), "timeout")
+
+
+def withdraw(draft: Draft, command: Withdraw) -> None:
+    """Let the task go on without an answer. Nothing is recorded: code that is run again asks again."""
+    request = draft.task.request
+    if request is None or request.step != command.step:
+        raise refusal(draft.task, command, "it waits for something else than this withdraws")
+    draft.move(Status.WORKING, "withdrawn", request=None, run_at=draft.now)
 
 
 def _go_on(draft: Draft, step: Step, reason: str | None) -> None:

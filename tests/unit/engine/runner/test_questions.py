@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aios.adapter import BlockingContext, Context, OAuth2
 from aios.errors import CapabilityFailed, TaskTimeout
-from aios.model import Limits, OnCrash, Retry, Status, Task
+from aios.model import EventKind, Limits, OnCrash, Retry, Status, Task
 from tests.unit.engine.runner.workshop import Signal, Workshop, open_workshop
 
 
@@ -249,8 +251,7 @@ async def test_a_question_put_while_the_task_is_being_paused_is_put_when_it_goes
         assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "a"}
 
 
-@pytest.mark.parametrize("how", ["answered", "canceled"])
-async def test_a_thread_that_ends_while_one_it_made_still_asks_is_recorded_when_the_task_goes_on(how: str) -> None:
+async def test_the_question_of_a_thread_that_outlives_its_code_is_withdrawn() -> None:
     put = Signal()
 
     def work(ctx: BlockingContext) -> str:
@@ -269,11 +270,49 @@ async def test_a_thread_that_ends_while_one_it_made_still_asks_is_recorded_when_
         task = await shop.create(code)
         await shop.wait(task, Status.INPUT_REQUIRED)
         put.set()
-        await shop.settle()
-        if how == "answered":
-            await answered(shop, task, "a")
-            assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "done"}
-        else:
-            await shop.engine.cancel(task.task_id)
+        assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "done"}
         await shop.settle()
         assert len(shop.runner) == 0
+
+
+async def within(seconds: float, asking: Coroutine[Any, Any, Any]) -> Any:
+    async with asyncio.timeout(seconds):
+        return await asking
+
+
+async def test_code_that_waits_no_longer_for_an_answer_goes_on_without_it() -> None:
+    async def code(ctx: Context) -> list[Any]:
+        try:
+            await within(0.001, ctx.ask("Which?"))
+        except TimeoutError:
+            await ctx.log("info", "nobody knew")
+        return [await ctx.ask("Which?"), await ctx.ask("Sure?")]
+
+    async with open_workshop(max_concurrent_tasks=1) as shop:
+        task = await shop.create(code)
+        await shop.wait(task, lambda task: task.request is not None and task.request.step.endswith("#2"))
+        assert len(await shop.logged(task.task_id, EventKind.LOG)) == 1
+        for answer in ("a", "b"):
+            await answered(shop, task, answer)
+            await shop.settle()
+        assert (await shop.wait(task, Status.COMPLETED)).result == {"value": ["a", "b"]}
+        told = await shop.logged(task.task_id, EventKind.STATUS)
+        assert next(each.get("reason") for each in told if each["previous_status"] == "input_required") == "withdrawn"
+
+
+async def test_a_withdrawn_question_is_asked_again_by_a_run_that_begins_anew(tmp_path: Path) -> None:
+    waited = list[str]()
+
+    async def code(ctx: Context) -> Any:
+        if not waited:
+            waited.append("once")
+            with suppress(TimeoutError):
+                await within(0.001, ctx.ask("Which?"))
+            raise CapabilityFailed("try again")
+        return await ctx.ask("Which?")
+
+    async with open_workshop(tmp_path) as shop:
+        task = await shop.create(code, retry=Retry(max_attempts=2))
+        await shop.wait(task, lambda task: task.attempt == 2 and task.status is Status.INPUT_REQUIRED)
+        await answered(shop, task, "a")
+        assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "a"}
