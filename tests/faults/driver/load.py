@@ -68,6 +68,21 @@ def order(dice: random.Random, op: int) -> tuple[str, Json, Json]:
     return f"test.faults.{name}", arguments, options
 
 
+PARADE: tuple[tuple[str, Json, Json], ...] = (
+    ("plain", {"work_ms": 4}, {}),
+    ("stepped", {"steps": 3}, {}),
+    ("flaky", {"fails": 1}, {"retry": {"max_attempts": 2, "delay_ms": 1}}),
+    ("asking", {"questions": 2}, {}),
+    ("signing", {}, {}),
+    ("family", {"children": 2}, {}),
+    ("making", {}, {}),
+    ("blocking", {"steps": 2}, {}),
+    ("endless", {}, {}),
+    ("once", {}, {"delay_ms": 1}),
+)
+"""One task of each kind."""
+
+
 class Load:
     """All clients together, and what they have written down."""
 
@@ -104,14 +119,18 @@ class Load:
             if task.done():
                 task.result()
 
+    async def parade(self) -> None:
+        """Ask for one task of each kind and follow them, whatever happens to the daemon meanwhile."""
+        clerk = Client(self, "clerk", random.Random(0))
+        for name, arguments, options in PARADE:
+            await clerk.insist(name, arguments, options)
+        clerk.close()
+
     async def settle(self) -> None:
-        """Answer, resume and cancel until nothing is left to do; then wait for the followers."""
+        """Answer, resume and cancel until nothing is left to do, however often the daemon dies; then wait for the followers."""
         clerk = Client(self, "clerk", random.Random(0))
         async with asyncio.timeout(SETTLE_S):
-            while left := await clerk.unfinished():
-                for task in left:
-                    await clerk.help(task)
-                await asyncio.sleep(SETTLE_EVERY_S)
+            await clerk.settle()
             await _all(self._followers)
         clerk.close()
 
@@ -278,21 +297,58 @@ class Client:
             case "paused" if not is_gentle:
                 await self._do("resume", "aios/task.resume", about, task_id=task_id)
             case "working" if not is_gentle and task["capability_id"].endswith("endless"):
-                await self._do("cancel", "aios/task.cancel", about, task_id=task_id)
+                kind = "cancel" if self._is_steered(task_id) else "pause"
+                await self._do(kind, f"aios/task.{kind}", about, task_id=task_id)
             case _:
                 pass
 
+    def _is_steered(self, task_id: str) -> bool:
+        """Whether some command to the task is known or may be."""
+        return any(
+            operation.kind in {"pause", "resume"} and operation.facts["task_id"] == task_id
+            for operation in self._record.operations
+        )
+
     # What the clerk does
 
-    async def unfinished(self) -> list[Json]:
-        """List what has not ended."""
-        asked = {"filter": {"status": UNFINISHED}, "pagination": {"limit": 1000}}
-        return (await self._call("aios/task.list", asked))["tasks"]
+    async def insist(self, name: str, arguments: Json, options: Json) -> None:
+        """Create a task, and ask again with the same key until there is an answer; then follow it."""
+        op = len(self._record.operations)
+        params: Json = {
+            "capability_id": f"test.faults.{name}",
+            "arguments": {"op": op, **arguments},
+            "options": {"async": True, "idempotency_key": f"key-{op}", **options},
+            "metadata": {"op": op},
+        }
+        is_made = False
+        while not is_made:
+            await self._daemon.up.wait()
+            try:
+                await self._create(params)
+                is_made = True
+            except (Lost, Unsent):
+                await asyncio.sleep(PAUSE_S)
+        self._load.follow(self._load.tasks[-1][0])
 
-    async def help(self, task: Json) -> None:
-        """Bring a task nearer to its end."""
-        if task["status"] in ASKING or task["status"] == "paused" or task["capability_id"].endswith("endless"):
-            await self._help_on(task, is_gentle=False)
+    async def settle(self) -> None:
+        """Help until all tasks have ended."""
+        is_settled = False
+        while not is_settled:
+            await self._daemon.up.wait()
+            is_settled = await self._settles()
+            await asyncio.sleep(SETTLE_EVERY_S)
+
+    async def _settles(self) -> bool:
+        """Bring every task nearer to its end; say whether all have ended."""
+        asked = {"filter": {"status": UNFINISHED}, "pagination": {"limit": 1000}}
+        try:
+            left = (await self._call("aios/task.list", asked))["tasks"]
+            for task in left:
+                if task["status"] != "pending":
+                    await self._help_on(task, is_gentle=False)
+        except (Lost, Unsent):
+            return False
+        return not left
 
 
 async def _all(tasks: list[asyncio.Task[None]]) -> None:
