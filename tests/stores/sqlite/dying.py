@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
+from aios import failpoints
 from aios.model import Artifact, ArtifactId, Blob, Limits, Step, TaskId
 from aios.rules.lifecycle import Cancel, Complete, Start
-from aios import failpoints
 from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock
 from tests.stores.making import WORKER, Desk, half_way

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from aios.errors import TaskNotFound
-from aios.model import ArtifactId, Limits, Status, TaskId
 from aios.failpoints import STORE_POINTS
+from aios.model import ArtifactId, Limits, Status, TaskId
 from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock
 from tests.stores.sqlite.faults import raw_database
