@@ -174,11 +174,11 @@ async def test_expiry_requests_and_deadlines_come_due_in_the_order_of_their_time
 
 async def test_a_timed_out_attempt_that_does_not_give_its_slot_back_comes_due_again(desk: Desk) -> None:
     start = desk.clock.now()
-    await desk.create("task-1", timeout_ms=2_000, retry=Retry(max_attempts=3, delay_ms=1_000))
+    await desk.create("task-1", timeout_ms=20_000, retry=Retry(max_attempts=3, delay_ms=1_000))
     claim = (await desk.carry_out("task-1", Start(WORKER))).claim
-    desk.clock.advance(2_000)
+    desk.clock.advance(20_000)
     await desk.carry_out("task-1", TimeOut())
-    assert await desk.store.next_overdue() == start + timedelta(seconds=5)
+    assert await desk.store.next_overdue() == start + timedelta(seconds=41)
     await desk.store.release(TaskId("task-1"), claim=claim)
     assert await desk.store.next_overdue() is None
 

@@ -13,6 +13,9 @@ from aios.rules.lifecycle.commands import Cancel, Complete, Expire, Fail, TimeOu
 from aios.rules.lifecycle.draft import MILLISECOND, Draft
 from aios.rules.lifecycle.tables import refusal
 
+ENDING_MS_MIN = 10_000
+"""However short its time-out is, so long a time the code of an attempt has to come to its end after that."""
+
 
 def complete(draft: Draft, command: Complete) -> None:
     """End the task with its result; if it is paused, keep the result until it is resumed."""
@@ -41,12 +44,12 @@ def time_out(draft: Draft, command: TimeOut) -> None:
     """End an attempt that overran. Its slot stays taken until its code has really stopped.
 
     Code that never does must not keep its task working for ever: the next attempt is there and cannot begin, because nobody
-    knows what two at once would do. When it has waited for as long as it might have run, that is the task's end.
+    knows what two at once would do. When it has waited for as long as it might have run (and for `ENDING_MS_MIN`), that is the task's end.
     """
     task = draft.task
     stuck = stuck_at(task)
     if stuck is not None and stuck <= draft.now:
-        waited_ms = task.spec.timeout_ms + (draft.now - stuck) // MILLISECOND
+        waited_ms = max(task.spec.timeout_ms, ENDING_MS_MIN) + (draft.now - stuck) // MILLISECOND
         what = (
             f"Attempt {task.attempt} waited {waited_ms} ms for the code of the one before to end, which has timed out"
         )
@@ -63,7 +66,7 @@ def stuck_at(task: Task) -> datetime | None:
     """Say when the next attempt will have waited too long for a slot that the code of a timed-out one does not give back."""
     if task.status is not Status.WORKING or task.worker is None or task.run_at is None:
         return None
-    return task.run_at + task.spec.timeout_ms * MILLISECOND
+    return task.run_at + max(task.spec.timeout_ms, ENDING_MS_MIN) * MILLISECOND
 
 
 def _timeout(task: Task, what: str, elapsed_ms: int) -> JsonObject:

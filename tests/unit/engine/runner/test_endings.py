@@ -4,6 +4,7 @@ import pytest
 
 from aios.adapter import BlockingContext, Context
 from aios.model import Retry, Status
+from aios.rules.lifecycle.ending import ENDING_MS_MIN
 from tests.unit.engine.runner.workshop import Signal, open_workshop
 
 
@@ -55,7 +56,7 @@ async def test_code_that_hangs_for_ever_keeps_its_slot_but_not_its_task_working(
         await begun.reached()
         shop.clock.advance(1_000)
         await shop.wait(task, lambda task: task.attempt == 2)
-        shop.clock.advance(1_200)
+        shop.clock.advance(200 + ENDING_MS_MIN)
         failed = await shop.wait(task, Status.FAILED)
         assert failed.error is not None
         assert (failed.attempt, failed.error["code"]) == (2, -32005)
