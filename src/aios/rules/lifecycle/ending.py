@@ -44,7 +44,8 @@ def time_out(draft: Draft, command: TimeOut) -> None:
     """End an attempt that overran. Its slot stays taken until its code has really stopped.
 
     Code that never does must not keep its task working for ever: the next attempt is there and cannot begin, because nobody
-    knows what two at once would do. When it has waited for as long as it might have run (and for `ENDING_MS_MIN`), that is the task's end.
+    knows what two at once would do. When it has waited for as long as it might have run (and for `ENDING_MS_MIN`), that is
+    the task's end.
     """
     task = draft.task
     stuck = stuck_at(task)
