@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PEERS := .venv-bench/.ready
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-emit-index-url --custom-compile-command 'make lock'
 DIR ?=
@@ -44,8 +45,14 @@ format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
-bench: $(READY) ## Measure, beside what one would use instead
+bench: $(READY) $(PEERS) ## Measure, beside what one would use instead (ARGS=--help says what can be chosen)
 	@$(BIN)/python -m bench $(ARGS)
+
+$(PEERS): requirements/bench.txt
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt \
+		|| echo "the peers could not be installed; they are left out" >&2
+	@touch $@
 
 soak: $(READY) ## Run the heavy tests at full size (AIOS_ROUNDS=...)
 	@AIOS_ROUNDS=$${AIOS_ROUNDS:-10000} $(BIN)/python -m pytest -q -m soak --timeout 0 $(ARGS)
@@ -56,7 +63,8 @@ docs: $(READY) ## Make the generated parts of docs/
 lock: $(READY) ## Choose newest versions again and write requirements/*.txt
 	@$(LOCK) --upgrade pyproject.toml --output-file requirements/runtime.txt
 	@$(LOCK) --upgrade pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@$(LOCK) --upgrade --group bench --output-file requirements/bench.txt
 
 clean: ## Remove all that make made
-	@rm -rf .venv .aios-run build dist .coverage htmlcov .hypothesis .pytest_cache .ruff_cache .import_linter_cache
+	@rm -rf .venv .venv-bench .aios-run build dist .coverage htmlcov .hypothesis .pytest_cache .ruff_cache .import_linter_cache
 	@find src tests scripts docs -name __pycache__ -type d -prune -exec rm -rf {} +
