@@ -20,6 +20,7 @@ CHAPTERS = {
 
 PROMISES = {
     "1.discover.every-method": "rpc.discover tells of every method of the seeds' table.",
+    "1.code.values-are-json": "What code returns or tells and is not JSON, or too large, fails the attempt with a sentence.",
     "2.answer-before-events": "An answer precedes the first event of the subscription that it made, on every transport.",
     "2.lost-connection": "A lost connection never cancels a task.",
     "3.initialize.version": "The highest common version is chosen; none, or an unknown required extension, is an error.",
@@ -71,6 +72,8 @@ PROMISES = {
     "4.slot.waiting-holds-none": "A task that waits holds no slot.",
     "4.spawn.child": "A child's error is raised in its parent; a parent's end cancels its children.",
     "4.spawn.one-slot-in-all": "Parents that await their children need no second slot.",
+    "4.spawn.depth": "Children nest at most eight deep.",
+    "4.storm.table-holds": "Whatever many callers do at once, every log follows the table and all slots come back.",
     "4.durable.steps": "A recorded step is not run again.",
     "4.durable.hand-back": "A daemon that stops in order costs a task neither an attempt nor an event.",
     "4.durable.questions": "A question is asked once, however often its code runs.",

@@ -231,6 +231,22 @@ async def test_an_older_subscription_is_left_alone_by_a_resubscription(stage: St
             assert [each["event_id"] for each in mine] == ["evt-004", "evt-005", "evt-006", "evt-007"]
 
 
+@on_doors
+@pytest.mark.promise("5.follow.everyone-sees-everything")
+async def test_an_end_larger_than_what_a_connection_holds_arrives_whole(door: str, stage: Stage) -> None:
+    text = "大" * 300_000
+
+    async def code(arguments: Arguments, ctx: Context) -> Any:
+        return {"text": text}
+
+    task_id = await stage.create(code)
+    await stage.reach(task_id, "completed")
+    async with stage.at(door) as client:
+        await subscribe(client, task_id, **{"from": "start"})
+        assert (await client.events())[-1][2]["result"] == {"text": text}
+    assert (await stage.end(task_id))[-1].data["result"] == {"text": text}
+
+
 @pytest.mark.promise("5.progress.coalesced")
 async def test_a_flood_of_progress_is_told_at_most_20_times_a_second_and_its_last_word_is_not_lost(
     stage: Stage,

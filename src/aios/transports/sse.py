@@ -81,6 +81,9 @@ class EventStream:
         self._wire.on_lost = self._stop
         try:
             await work()
+            if self._wire.is_stalled:
+                # The last events are under way; only who takes nothing any more is cut off.
+                await self._wire.drain()
         except ConnectionResetError:
             # The server beneath takes note of it at its next step, and would else complain of an answer without an end.
             await asyncio.sleep(0)
