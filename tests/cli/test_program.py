@@ -34,6 +34,9 @@ def test_every_command_explains_itself_with_an_example_and_takes_the_shared_opti
     assert found.help
     assert found.help.split("\n")[0].endswith((".", "it asks.", "result."))
     assert f"aios {name}" in (found.epilog or "") or name == "token"
+    with click.Context(found) as context:
+        assert "\b" not in found.get_help(context)
+        assert "\\b" not in found.get_help(context)
     options = {option for each in found.params for option in each.opts}
     assert {"--output", "--data"} <= options
     for each in found.params:
@@ -99,6 +102,7 @@ def test_where_there_is_no_token_yet_that_is_said(lonely: Shell) -> None:
     done = lonely.aios("token")
     assert (done.code, done.out) == (REFUSED, "")
     assert "aios serve" in done.err
+    assert "aios serve" in lonely.aios("token", "-o", "json").json["error"]["data"]["detail"]
 
 
 def test_config_show_says_where_each_value_comes_from(lonely: Shell) -> None:

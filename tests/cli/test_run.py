@@ -45,6 +45,9 @@ def test_a_failed_task_exits_with_1_and_says_why(shell: Shell) -> None:
         (["run", "demo.echo", "text=a", "times=0"], "/arguments/times"),
         (["run", "demo.echo", "text=a", "times=x"], "times: 'x' is not a whole number"),
         (["run", "demo.echo", "text"], "is not key=value"),
+        (["run", "demo.echo", "txt=a"], "there is no argument 'txt'; did you mean text?"),
+        (["run", "demo.report", "x=1"], "there is no argument 'x'; there is: nothing"),
+        (["run", "demo.echo", "text:=5"], "aios capability info demo.echo"),
         (["run", "demo.echo", "--json", "[]"], "a JSON object is wanted"),
         (["run"], "Missing argument"),
         (["fly"], "No such command"),
@@ -66,8 +69,26 @@ def test_what_is_refused_exits_with_2_and_says_what_to_do(shell: Shell, words: l
 def test_a_refusal_is_json_too_where_json_is_wanted(shell: Shell) -> None:
     done = shell.aios("-o", "json", "run", "demo.echo")
     assert (done.code, done.json["error"]["code"]) == (REFUSED, -32108)
-    done = shell.aios("-o", "json", "run", "demo.echo", "text")
-    assert (done.code, done.json["error"]["code"]) == (REFUSED, -32602)
+    for words in (
+        ["-o", "json", "run", "demo.echo", "text"],
+        ["run", "-o", "json"],
+        ["--output=json", "task", "get"],
+        ["-o", "json", "fly"],
+        ["-o", "json", "task"],
+        ["task", "-o", "json", "list", "--limit", "0"],
+        ["-o", "json", "--loud"],
+    ):
+        done = shell.aios(*words)
+        assert (done.code, done.json["error"]["code"]) == (REFUSED, -32602), words
+
+
+def test_what_is_wrong_is_said_once(shell: Shell) -> None:
+    assert shell.aios("run", "demo.echo").err.count("required property") == 1
+    assert shell.aios("call", "aios/task.get").err.count("is required") == 1
+
+
+def test_an_empty_table_says_that_there_is_nothing(shell: Shell) -> None:
+    assert shell.aios("capability", "list", "--namespace", "nowhere").err == "(none)\n"
 
 
 def test_a_canceled_task_exits_with_3(shell: Shell) -> None:
@@ -124,16 +145,20 @@ def test_a_detached_task_is_steered_by_its_id(shell: Shell) -> None:
 
 def test_answers_may_be_given_from_a_script(shell: Shell) -> None:
     task_id = shell.aios("run", "demo.ask", "--detach").out.strip()
-    given = [["b"], ["x", "z"], ["no"], ["7"], ["name=Ann", "pin=1"]]
+    given = [["b"], ["none"], ["no"], ["7"], ["name=Ann", "pin=1"]]
     watching = shell.start("task", "watch", task_id)
     for number, values in enumerate(given):
         read_until(watching, "waits for an answer to")
         if number == 0:
-            assert "not one of the options" in shell.aios("task", "input", task_id, "purple").err
+            refused = shell.aios("task", "input", task_id, "purple").err
+            assert "not one of the options" in refused
+            assert "  red\n  b Blue (dark)\n" in refused
+            shown = shell.aios("task", "get", task_id).out
+            assert "asks             Which color?\n  red\n  b  Blue (dark)\n" in shown
         assert shell.aios("task", "input", task_id, *values).code == COMPLETED
     done = finish(watching)
     assert done.code == COMPLETED
-    answers = {"color": "b", "letters": ["x", "z"], "sure": False, "count": 7, "person": {"name": "Ann", "pin": "1"}}
+    answers = {"color": "b", "letters": [], "sure": False, "count": 7, "person": {"name": "Ann", "pin": "1"}}
     assert done.json == answers
 
 
@@ -151,6 +176,8 @@ def test_artifacts_are_shown_and_taken_out_part_by_part(shell: Shell) -> None:
     target = shell.folder / "part"
     assert shell.aios("artifact", "get", artifact_id, "--part", "2", "--to", str(target)).code == COMPLETED
     assert target.read_bytes() == b"\x00\xff" * 50_000
+    written = shell.aios("artifact", "get", artifact_id, "--part", "2", "--to", str(target), "-o", "json").json
+    assert written == {"file": str(target), "size": 100_000}
     encoded = shell.aios("artifact", "get", artifact_id, "--part", "2", "-o", "json").json
     assert encoded["encoding"] == "base64"
     assert shell.aios("artifact", "get", artifact_id, "--part", "3").code == REFUSED

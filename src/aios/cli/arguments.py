@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import re
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"(?P<key>[^=]+?)(?P<mark>:?=)(?P<text>.*)", re.DOTALL)
 _YES = {"true", "yes", "y", "on", "1"}
 _NO = {"false", "no", "n", "off", "0"}
+CHOICES_SHOWN_MAX = 12
 _MEMBERS = ("anyOf", "oneOf", "allOf")
 
 
@@ -38,7 +40,27 @@ def parse_arguments(words: Iterable[str], schema: JsonObject) -> JsonObject:
         if found is None:
             raise Unfit(f"{word!r} is not key=value (or key:=JSON)")
         given.setdefault(found["key"], []).append((found["mark"], found["text"]))
+    _known(given, schema)
     return {key: _value(key, values, schema) for key, values in given.items()}
+
+
+def _known(given: Iterable[str], schema: JsonObject) -> None:
+    """Refuse a name that no property has, with the one that was probably meant; where a schema takes any, so do we."""
+    if resolve(schema, schema).get("additionalProperties") is not False:
+        return
+    names = list(properties_of(resolve(schema, schema), schema))
+    for key in given:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            meant = f"; did you mean {near[0]}?" if near else f"; there is: {_listed(names) or 'nothing'}"
+            raise Unfit(f"there is no argument {key!r}{meant}")
+
+
+def _listed(choices: Iterable[Any]) -> str:
+    """Some of what there is, no more than a person reads."""
+    words = list(map(str, choices))
+    more = f" … and {len(words) - CHOICES_SHOWN_MAX} more" if len(words) > CHOICES_SHOWN_MAX else ""
+    return f"{', '.join(words[:CHOICES_SHOWN_MAX])}{more}"
 
 
 def _value(key: str, values: list[tuple[str, str]], schema: JsonObject) -> Any:
@@ -75,7 +97,7 @@ def coerce(text: str, schema: JsonObject, root: JsonObject) -> Any:
         for choice in choices:
             if text == (choice if isinstance(choice, str) else json.dumps(choice, ensure_ascii=False)):
                 return choice
-        raise Unfit(f"{text!r} is none of {', '.join(map(str, choices))}")
+        raise Unfit(f"{text!r} is none of {_listed(choices)}")
     wanted = types_of(schema, root)
     failures: list[str] = []
     for kind in wanted:

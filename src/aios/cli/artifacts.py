@@ -82,6 +82,8 @@ def _put(face: Face, content: bytes, to: Path | None) -> int | None:
         except OSError as error:
             raise click.ClickException(f"{to} cannot be written: {error.strerror or error}") from error
         face.say(f"{len(content)} bytes written to {to}")
+        if face.is_json:
+            face.show({"file": str(to), "size": len(content)})
         return None
     if sys.stdout.isatty() and b"\0" in content[:8_192]:
         face.say("The content is not text; write it into a file with --to FILE.")

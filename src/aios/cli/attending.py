@@ -13,11 +13,9 @@ from aios.cli.artifacts import show_artifacts
 from aios.cli.asking import Asker
 from aios.cli.display import Display, drawing
 from aios.cli.face import CANCELED, COMPLETED, FAILED, LEFT, WAITING, Face, clean
-from aios.cli.questions import label_of, value_of
+from aios.cli.questions import offered
 from aios.cli.terminal import Terminal, is_interactive
 from aios.errors import AiosError, AnswerLost, DaemonUnreachable, InputRequired, TaskNotFound, UserCanceled
-
-OPTIONS_SHOWN_MAX = 20
 
 if TYPE_CHECKING:
     from aios.client import Client, Question
@@ -94,10 +92,8 @@ class Attention:
         await self._conclude(is_over=False)
         self._face.say(clean(f"{error}".partition("; answer with")[0]))
         options = as_list(error.data.get("options"))
-        for option in options[:OPTIONS_SHOWN_MAX]:
-            self._face.say("  " + clean(f"{value_of(option)}  {label_of(option)}", is_one_line=True))
-        if len(options) > OPTIONS_SHOWN_MAX:
-            self._face.say(f"  … and {len(options) - OPTIONS_SHOWN_MAX} more: aios task get {self._task_id}")
+        for text in offered(options):
+            self._face.say("  " + clean(text, is_one_line=True))
         self._face.say(f"The task waits. Answer it with: aios task input {self._task_id} ANSWER")
         return WAITING
 

@@ -91,8 +91,14 @@ def _example(found: JsonObject, members: dict[str, JsonObject], required: list[s
     if examples:
         words = [_word(name, value) for name, value in as_object(examples[0]).items()]
     else:
-        words = [f"{name}={(types_of(resolve(members.get(name, {}), root), root) or ['…'])[0]}" for name in required]
+        words = [f"{name}={_placeholder(members.get(name, {}), root)}" for name in required]
     return " ".join(["aios run", found["id"], *words])
+
+
+def _placeholder(schema: JsonObject, root: JsonObject) -> str:
+    """What stands for a value that its reader is to choose; capitals, so that it is not taken for one."""
+    wanted = resolve(schema, root)
+    return next(map(str, enum_of(wanted, root)), next(map(str.upper, types_of(wanted, root)), "VALUE"))
 
 
 def _word(name: str, value: Any) -> str:

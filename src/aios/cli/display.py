@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL_S = 2.0
 """Between two lines of progress where there is no terminal to draw on."""
+ROOMY, NARROW = 100, 60
 LEVEL_COLORS = {"debug": "bright_black", "info": None, "warning": "yellow", "error": "red"}
 
 
@@ -78,17 +79,20 @@ class Bar:
                 self._bar.start()
             return self._bar, self._task
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[message]}", markup=False),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        console = Console(stderr=True)
+        # How far and what it does go first: the title gives way at 100 columns, the bar and the time at 60.
+        columns: list[ProgressColumn] = [TaskProgressColumn()]
+        if console.width >= ROOMY:
+            columns = [TextColumn("{task.description}", markup=False), *columns]
+        if console.width >= NARROW:
+            columns += [BarColumn(bar_width=20), TimeElapsedColumn()]
+        # It alone is cut where there is no room.
+        message = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+        columns.append(TextColumn("{task.fields[message]}", markup=False, table_column=message))
+        self._bar = Progress(*columns, console=console, transient=True, expand=True)
         self._task = self._bar.add_task(self._title, total=None, message="")
         self._bar.start()
         return self._bar, self._task

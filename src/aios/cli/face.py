@@ -82,6 +82,9 @@ class Face:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         """Lay out a table: in columns on a terminal, else with tabs between, uncut, for other programs."""
+        rows = list(rows)
+        if not rows:
+            self.say("(none)")
         cells = [[clean(str("" if cell is None else cell), is_one_line=True) for cell in row] for row in rows]
         if not sys.stdout.isatty():
             return "\n".join("\t".join(row) for row in [list(columns), *cells])
@@ -95,7 +98,7 @@ class Face:
         if self.is_json:
             self.write(to_json({"error": error.to_wire()}, is_pretty=sys.stdout.isatty()))
         click.echo(f"{click.style('error:', fg='red', bold=True)} {clean(str(error))}", err=True)
-        for line in _details(error):
+        for line in _details(error, str(error)):
             click.echo(f"  {clean(line)}", err=True)
         for line in hints(error):
             click.echo(f"{click.style('hint:', fg='cyan')} {line}", err=True)
@@ -107,10 +110,13 @@ def _laid_out(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     return line if width_of(line) <= room else cut(line, room)
 
 
-def _details(error: AiosError) -> Iterable[str]:
-    for each in map(as_object, as_list(error.data.get("errors"))):
-        if each.get("message"):
-            yield f"{each.get('path') or '/'}: {each['message']}"
+def _details(error: AiosError, said: str) -> Iterable[str]:
+    """What is wrong, place by place; what the sentence has said is not said again where it is all."""
+    found = [each for each in map(as_object, as_list(error.data.get("errors"))) if each.get("message")]
+    if len(found) == 1 and str(found[0]["message"]) in said:
+        return
+    for each in found:
+        yield f"{each.get('path') or '/'}: {each['message']}"
 
 
 def hints(error: AiosError) -> list[str]:
@@ -118,6 +124,7 @@ def hints(error: AiosError) -> list[str]:
     import aios.errors as known
 
     table: list[tuple[type[AiosError], str]] = [
+        (known.ValidationFailed, _schema_of(error)),
         (known.DaemonUnreachable, "start it with `aios serve`; what else may be wrong tells `aios doctor`"),
         (known.AuthenticationRequired, "give the daemon's token in AIOS_TOKEN, or its data folder with --data"),
         (known.CapabilityNotFound, _meant(error) + "see what there is with `aios capability list`"),
@@ -127,12 +134,17 @@ def hints(error: AiosError) -> list[str]:
         (known.AnswerLost, "it may have been carried out: look with `aios task list` before doing it again"),
     ]
     suggested = [clean(str(error.data["suggestion"]))] if error.data.get("suggestion") else []
-    return [*(text for kind, text in table if isinstance(error, kind)), *suggested][:1]
+    return [*(text for kind, text in table if text and isinstance(error, kind)), *suggested][:1]
 
 
 def _meant(error: AiosError) -> str:
     names = [str(each) for each in as_list(error.data.get("did_you_mean"))]
     return f"did you mean {' or '.join(names)}? " if names else ""
+
+
+def _schema_of(error: AiosError) -> str:
+    capability = error.data.get("capability_id")
+    return clean(f"see what it takes with `aios capability info {capability}`") if capability else ""
 
 
 def code_of(error: AiosError) -> int:
@@ -176,7 +188,7 @@ def cut(text: str, room: int) -> str:
 
 
 def command(
-    group: click.Group, name: str, *, example: str, is_local: bool = False
+    group: click.Group, name: str, *, example: str, more: str = "", is_local: bool = False
 ) -> Callable[[Command], click.Command]:
     """Register a function as a command with the options all have; it is given a `Face` first and gives the exit code.
 
@@ -184,6 +196,7 @@ def command(
         group: Where it belongs.
         name: What is typed.
         example: A line that shows its use.
+        more: Further lines of its help, shown as they are.
         is_local: It speaks to no daemon, so that it needs no address.
     """
 
@@ -198,11 +211,25 @@ def command(
             )
             sys.exit(_run(face, function, values))
 
-        made = group.command(name, epilog=f"\b\nExample:\n  {example}")(called)
+        epilog = "\n\n".join(f"\b\n{text}" for text in (f"Example:\n  {example}", more) if text)
+        # Said here, or click cuts it: the first sentence tells what the command is for.
+        about = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+        made = group.command(name, epilog=epilog, short_help=about)(called)
         made.params += [each for each in shared_options() if not (is_local and each.name == "url")]
         return made
 
     return registered
+
+
+def inherit(group: click.Group) -> None:
+    """Let a group between the root and its commands take the shared options, too."""
+
+    def heard(**values: str | None) -> None:
+        ctx = click.get_current_context()
+        ctx.obj = {**(ctx.obj or {}), **{name: value for name, value in values.items() if value}}
+
+    group.callback = heard
+    group.params += shared_options()
 
 
 def shared_options() -> list[click.Parameter]:
@@ -217,7 +244,7 @@ def shared_options() -> list[click.Parameter]:
 
 
 def _run(face: Face, function: Command, values: JsonObject) -> int:
-    from aios.errors import AiosError, InvalidParams
+    from aios.errors import AiosError
 
     try:
         found: Any = function(face, **values)
@@ -227,8 +254,4 @@ def _run(face: Face, function: Command, values: JsonObject) -> int:
             return asyncio.run(cast("Coroutine[Any, Any, int | None]", found)) or COMPLETED
     except AiosError as error:
         return face.fail(error)
-    except click.UsageError as error:
-        if face.is_json:
-            face.show({"error": InvalidParams(error.format_message()).to_wire()})
-        raise
     return found or COMPLETED

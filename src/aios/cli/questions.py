@@ -20,7 +20,7 @@ from aios.model import JsonObject, Record
 
 LABEL_NAMES = ("label", "title", "name", "id", "value")
 VALUE_NAMES = ("id", "value")
-RANGE_MAX = 10_000
+OFFERED_SHOWN_MAX = 20
 
 
 class Choose(Record, frozen=True, kw_only=True, tag="choose"):
@@ -141,6 +141,18 @@ def label_of(option: Any) -> str:
 def value_of(option: Any) -> Any:
     """What an option is as an answer."""
     return _named(option, VALUE_NAMES)
+
+
+def offered(options: list[Any]) -> list[str]:
+    """The options of a question as lines: what to answer, and what it is called where that is something else."""
+    lines: list[str] = []
+    for option in options[:OFFERED_SHOWN_MAX]:
+        value, label = value_of(option), label_of(option)
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(shown if shown == label else f"{shown}  {label}")
+    if (more := len(options) - OFFERED_SHOWN_MAX) > 0:
+        lines.append(f"… and {more} more (--output json shows all)")
+    return lines
 
 
 def _named(option: Any, names: tuple[str, ...]) -> Any:

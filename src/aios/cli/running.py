@@ -20,7 +20,14 @@ def running() -> None:
     """Hold the command until the root takes it."""
 
 
-@command(running, "run", example="aios run system.files.find_duplicates root=~/Documents include=*.jpg include=*.png")
+@command(
+    running,
+    "run",
+    example="aios run system.files.find_duplicates root=~/Documents 'include=*.jpg' 'include=*.png'",
+    more="""Exit codes:
+  0 completed   1 failed   2 wrong usage, or refused   3 canceled
+  4 waits for an answer, and nobody is there to ask   130 left by Ctrl-C""",
+)
 @click.argument("capability")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--json", "json_text", metavar="JSON", help="Arguments as a JSON object; KEY=VALUE adds to it.")
@@ -29,17 +36,12 @@ def running() -> None:
 async def run(
     face: Face, capability: str, arguments: tuple[str, ...], json_text: str | None, detach: bool, no_input: bool
 ) -> int:
-    r"""Run a capability as a task; see it work, answer what it asks, get its result.
+    """Run a capability as a task; see it work, answer what it asks, get its result.
 
     KEY=VALUE is read as the capability's schema asks: numbers, yes/no, text. Give the key again for each further item of a list.
     KEY:=JSON is taken as JSON.
 
-    Ctrl-C cancels nothing: the first says how to cancel, the second leaves the task running (exit code 130).
-
-    \b
-    Exit codes:
-      0 completed   1 failed   2 wrong usage, or refused   3 canceled
-      4 waits for an answer, and nobody is there to ask
+    Ctrl-C cancels nothing: the first says how to cancel, the second leaves the task running.
     """
     from aios.cli.attending import Attention
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from aios.cli.face import REFUSED, Face, command, to_json
+from aios.cli.face import Face, command, to_json
 
 if TYPE_CHECKING:
     from aios.adapter import Adapter
@@ -101,7 +101,9 @@ def _ready(face: Face, daemon: Daemon) -> None:
     if face.is_json:
         click.echo(to_json({**known, "pid": os.getpid()}, is_pretty=False), err=True)
     else:
-        others = ", ".join(f"{name} {place}" for name, place in known.items() if name != "url")
+        others = ", ".join(
+            [f"process {os.getpid()}", *(f"{name} {place}" for name, place in known.items() if name != "url")]
+        )
         click.echo(f"aios is ready at {daemon.url} ({others})", err=True)
 
 
@@ -111,17 +113,16 @@ def _ready(face: Face, daemon: Daemon) -> None:
     example='curl -H "Authorization: Bearer $(aios token)" http://127.0.0.1:9527/metrics',
     is_local=True,
 )
-def token(face: Face) -> int | None:
+def token(face: Face) -> None:
     """Print the owner's token, which lies in the data folder. Whoever has it may do everything."""
     from aios.client.discovery import read_token
+    from aios.errors import StoreUnavailable
 
     folder = _config(face, None, {}).folder
     found = read_token(folder)
     if found is None:
-        click.echo(f"error: there is no token in {folder}; the daemon makes one when it starts: aios serve", err=True)
-        return REFUSED
+        raise StoreUnavailable(f"there is no token in {folder}; the daemon makes one when it starts: aios serve")
     face.show({"token": found}, lambda: found)
-    return None
 
 
 @command(config_group, "show", example="aios config show --data ./mine", is_local=True)

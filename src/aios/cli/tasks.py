@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aios.cli.arguments import Unfit, as_object, coerce, items_of, parse_arguments, parse_json, resolve, types_of
-from aios.cli.face import COMPLETED, REFUSED, Face, clean, command
+from aios.cli.arguments import (
+    Unfit,
+    as_list,
+    as_object,
+    coerce,
+    enum_of,
+    items_of,
+    parse_arguments,
+    parse_json,
+    resolve,
+    types_of,
+)
+from aios.cli.face import COMPLETED, REFUSED, Face, clean, command, cut
 
 if TYPE_CHECKING:
-    from aios.model import JsonObject
+    from aios.model import InputRequest, JsonObject
 
 STATUSES = (
     "pending",
@@ -24,6 +35,8 @@ STATUSES = (
     "failed",
     "canceled",
 )
+
+ANSWER_SHOWN_MAX = 500
 
 
 @click.group()
@@ -90,10 +103,24 @@ def _described(found: JsonObject) -> str:
             lines += [_entry(each) for each in value]
         elif name == "artifacts":
             lines += [f"{'artifact':<16} {each['id']} {each['name']} ({each['type']})" for each in value]
+        elif name == "input_request":
+            lines += _question(value)
         elif value not in (None, {}, []):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             lines.append(f"{name:<16} {text}")
     return clean("\n".join(lines))
+
+
+def _question(request: JsonObject) -> list[str]:
+    """The question and what it offers; its schema is for machines."""
+    from aios.cli.questions import offered
+
+    lines = [f"{'asks':<16} {request.get('prompt', '')}"]
+    lines += [f"  {text}" for text in offered(as_list(request.get("options")))]
+    if schema := as_object(request.get("schema")):
+        title = schema.get("title") or json.dumps(schema, ensure_ascii=False)
+        lines.append(f"{'answer':<16} {cut(str(title), ANSWER_SHOWN_MAX)}")
+    return lines
 
 
 def _entry(entry: JsonObject) -> str:
@@ -156,30 +183,44 @@ _steering("resume", "aios/task.resume", "Let a paused task go on.")
 async def give_input(face: Face, task_id: str, values: tuple[str, ...], json_text: str | None) -> int | None:
     """Answer the question a task waits with; without VALUE it is asked here.
 
-    VALUE is read as the question's schema asks. Several make a list, KEY=VALUE an object.
+    VALUE is read as the question's schema asks. Several make a list, none an empty one, KEY=VALUE an object.
     """
+    from aios.cli.questions import offered
+    from aios.errors import InvalidInput
+
     async with face.connect() as client:
         if json_text is None and not values:
             return await _ask_here(face, client, task_id)
         asked = (await client.get(task_id)).input_request
         try:
-            value = _given(values, json_text, asked.schema if asked is not None else None)
+            value = _given(values, json_text, asked)
         except Unfit as error:
             raise click.UsageError(str(error)) from error
-        found = await client.call("aios/task.input", {"task_id": task_id, "input": value})
+        try:
+            found = await client.call("aios/task.input", {"task_id": task_id, "input": value})
+        except InvalidInput as error:
+            face.fail(error)
+            for text in offered(asked.options or []) if asked is not None else ():
+                face.say(f"  {clean(text, is_one_line=True)}")
+            return REFUSED
     _show_moved(face, found)
     return None
 
 
-def _given(values: tuple[str, ...], json_text: str | None, schema: JsonObject | None) -> Any:
+def _given(values: tuple[str, ...], json_text: str | None, asked: InputRequest | None) -> Any:
     if json_text is not None:
         return parse_json(json_text, "--json")
-    root = schema or {}
+    root = (asked.schema if asked is not None else None) or {}
     kinds = types_of(resolve(root, root), root)
     if "object" in kinds:
         return parse_arguments(values, root)
     if "array" in kinds:
-        return [coerce(value, items_of(resolve(root, root), root), root) for value in values]
+        items = items_of(resolve(root, root), root)
+        choices = [*((asked.options if asked is not None else None) or []), *enum_of(items, root)]
+        if values == ("none",) and "none" not in choices:
+            # As at a terminal: there is no other word for an empty list.
+            return []
+        return [coerce(value, items, root) for value in values]
     if len(values) != 1:
         raise Unfit("the question takes one answer; put it in quotes if it has spaces")
     (value,) = values

@@ -169,6 +169,7 @@ class Registry:
             raise ValidationFailed(
                 f"The arguments do not fit {capability.id}: {errors[0]['message']}"
                 f" (at {errors[0]['path']}). aios/capability.info shows the schema.",
+                capability_id=capability.id,
                 errors=errors,
             )
 
