@@ -26,7 +26,7 @@ async def test_only_what_was_answered_is_removed(tmp_path: Path) -> None:
     result = await find(RecordingContext(recorded), tmp_path)
     assert contents(tmp_path) == {"a", "b", "d", "f"}
     (question,) = recorded.questions
-    assert question["prompt"] == "Which copies may go?"
+    assert question["prompt"].startswith("Which copies may go?")
     assert question["options"][0] == {
         "id": "copy-1",
         "label": "b (3 bytes), a copy of a",

@@ -11,7 +11,7 @@ from aios.builtin.files.grouping import Copy, Group
 from aios.builtin.files.listing import ROOT, Listing
 from aios.builtin.files.report import notes_of_search, parts_of_removal, parts_of_search
 from aios.builtin.files.walking import Examples, Tally
-from aios.model import JsonObject
+from aios.model import JsonObject, Limits
 
 EVENT_BYTES_MAX = 256 * 1024
 NAUGHTY = '<script>alert("1")</script> & | ` \n\u202e\x1b[31m 🎉.TXT'
@@ -89,7 +89,9 @@ def test_a_report_of_very_much_fits_an_event_and_says_what_it_leaves_out() -> No
     parts = parts_of(findings)
     data = parts["data"]["data"]
     assert len(msgspec.json.encode([parts["text"], parts["data"]])) < EVENT_BYTES_MAX / 2
-    assert 0 < len(msgspec.json.encode(data["groups"])) <= DATA_BYTES_MAX + 1000
+    assert DATA_BYTES_MAX / 2 < len(msgspec.json.encode(data["groups"])) <= DATA_BYTES_MAX + 1000
+    # Larger, it would reach an agent as a file to fetch, not as data.
+    assert len(msgspec.json.encode(data)) < Limits().max_inline_size - 8 * 1024
     assert data["groups"][0]["paths_total"] == 60
     assert "of 3000" in data["note"]
 

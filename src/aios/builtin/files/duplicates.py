@@ -21,7 +21,7 @@ from aios.builtin.files.tool import files
 from aios.builtin.files.walking import PATTERNS_MAX, Globs, Rules
 from aios.model import JsonObject
 
-QUESTION = "Which copies may go?"
+QUESTION = "Which copies may go? What you choose is deleted for good; one of each stays."
 
 _SEARCH_STEPS = 4
 _REMOVE = 5
