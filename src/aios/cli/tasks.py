@@ -23,7 +23,8 @@ from aios.cli.arguments import (
 from aios.cli.face import COMPLETED, REFUSED, Face, clean, command, cut
 
 if TYPE_CHECKING:
-    from aios.model import InputRequest, JsonObject
+    from aios.model import JsonObject
+    from aios.protocol.task import InputRequestView
 
 STATUSES = (
     "pending",
@@ -207,7 +208,7 @@ async def give_input(face: Face, task_id: str, values: tuple[str, ...], json_tex
     return None
 
 
-def _given(values: tuple[str, ...], json_text: str | None, asked: InputRequest | None) -> Any:
+def _given(values: tuple[str, ...], json_text: str | None, asked: InputRequestView | None) -> Any:
     if json_text is not None:
         return parse_json(json_text, "--json")
     root = (asked.schema if asked is not None else None) or {}

@@ -123,7 +123,7 @@ class Daemon:
     async def _bind(self, opening: AsyncExitStack) -> None:
         """Take all addresses before anything runs: that a port is taken must not be found out half-way."""
         config = self.config
-        listener = await listen_tcp(config.http.host, config.http.port, door="http.port", tls=config.tls)
+        listener = await listen_tcp(config.http.host, config.http.port, door="http", tls=config.tls)
         opening.callback(listener.close)
         self.http = self._make_http(listener)
         if config.unix.enabled:

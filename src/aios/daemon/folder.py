@@ -36,7 +36,9 @@ def prepare(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreUnavailable(f"the data folder {folder} cannot be made: {error.strerror or error}") from error
+        raise StoreUnavailable(
+            f"the data folder {folder} cannot be made: {error.strerror or error}; choose another with --data or AIOS_DATA"
+        ) from error
 
 
 def token(folder: Path) -> str:

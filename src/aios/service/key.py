@@ -38,7 +38,9 @@ class Keys:
             # Digests have one length, so that the comparison tells nothing of the token's.
             if hmac.compare_digest(_digest(credential), self._token):
                 return OWNER
-            raise AuthenticationRequired("the credential is not valid")
+            raise AuthenticationRequired(
+                "the credential is not this daemon's; its token is what `aios token` prints on its data folder"
+            )
         if peer_uid is not None and peer_uid == self._owner_uid:
             return OWNER
         raise AuthenticationRequired("a credential is needed: the token of the data folder, or a key")
