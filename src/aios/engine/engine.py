@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -253,14 +254,18 @@ class Engine:
 
     # What running code asks: see `recorder.Recorder`
 
+    def recorded(self, task: Task, *commands: Command) -> asyncio.Future[Task]:
+        """See `Recorder.recorded`."""
+        ready = [checked(each, limits=self.limits, registry=self.registry) for each in commands]
+        return self._writer.record(task, *ready)
+
     async def record(self, task: Task, *commands: Command) -> Task:
         """See `Recorder.record`."""
-        ready = [checked(each, limits=self.limits, registry=self.registry) for each in commands]
-        return await self._writer.record(task, *ready)
+        return await self.recorded(task, *commands)
 
-    async def progress(self, task: Task, progress: Progress) -> None:
+    def progress(self, task: Task, progress: Progress) -> asyncio.Future[Task] | None:
         """See `Recorder.progress`."""
-        await self._writer.progress(task, checked_progress(progress, limits=self.limits))
+        return self._writer.progress(task, checked_progress(progress, limits=self.limits))
 
     async def steps(self, task: Task) -> list[Step]:
         """See `Recorder.steps`."""

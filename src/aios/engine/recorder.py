@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from aios.model import Progress, Step, Task, TaskId
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from aios.engine.orders import NewTask
@@ -36,9 +37,21 @@ class Recorder(Protocol):
         """
         ...
 
-    async def progress(self, task: Task, progress: Progress) -> None:
+    def recorded(self, task: Task, *commands: Command) -> asyncio.Future[Task]:
+        """The same for one who goes on meanwhile. The future raises as `record`, but for what is refused at once.
+
+        Raises:
+            ValidationFailed: As `record`.
+        """
+        ...
+
+    def progress(self, task: Task, progress: Progress) -> asyncio.Future[Task] | None:
         """Report progress, at most `max_progress_per_second` times a second: what comes between is held, the latest wins,
-        and is written before the task's next other event. Raises: as `record`.
+        and is written before the task's next other event. None: it is held. The future raises as that of `recorded`.
+
+        Raises:
+            Conflict: The attempt is over.
+            ValidationFailed: As `record`.
         """
         ...
 

@@ -108,23 +108,29 @@ class Writer:
         """
         return await self.errands.see_through(self._carry_out(task_id, choose, is_caller=is_caller))
 
-    async def record(self, task: Task, *commands: Command) -> Task:
-        """Carry out what the attempt wants that `task` names. Raises: Conflict, where it is over; as `carry_out`."""
-        answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-        waiting = self._records.setdefault(task.task_id, [])
-        waiting.append(_Record(task, commands, answer))
-        if len(waiting) == 1:
-            self.errands.start(self._write_records(task.task_id), name="record")
-        return await answer
+    def record(self, task: Task, *commands: Command) -> asyncio.Future[Task]:
+        """Carry out what the attempt wants that `task` names.
 
-    async def progress(self, task: Task, progress: Progress) -> None:
-        """Write the attempt's progress, or hold it for a moment."""
+        The future raises: Conflict, where the attempt is over; as `carry_out`.
+        """
+        answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+        waiting = self._records.get(task.task_id)
+        if waiting is not None:
+            waiting.append(_Record(task, commands, answer))
+        else:
+            self._records[task.task_id] = [_Record(task, commands, answer)]
+            self.errands.start(self._write_records(task.task_id), name="record")
+        return answer
+
+    def progress(self, task: Task, progress: Progress) -> asyncio.Future[Task] | None:
+        """Write the attempt's progress, as by `record`; or hold it for a moment, and give None. Raises: Conflict."""
         newest = self._held.get(task.task_id)
         if newest is not None:
             check_fence(task, newest)
         # What is not known to run here has nobody to write later what is held now.
         if newest is None or self._pace.admit(task, progress):
-            await self.record(task, Report(progress))
+            return self.record(task, Report(progress))
+        return None
 
     async def put_step(self, task: Task, step: Step) -> None:
         """Record a step of the attempt's code."""

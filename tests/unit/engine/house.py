@@ -15,7 +15,7 @@ from aios.engine.engine import Engine
 from aios.engine.orders import NewTask
 from aios.engine.registry import Registry
 from aios.engine.vault import Vault
-from aios.model import Event, JsonObject, Limits, Status, Task, TaskId
+from aios.model import Event, JsonObject, Limits, Progress, Status, Task, TaskId
 from aios.rules.lifecycle import Complete
 from aios.stores.sqlite import SqliteStore
 from aios.testing.clock import ManualClock
@@ -98,6 +98,12 @@ class House:
 
     async def complete(self, task: Task, result: Any = "done") -> Task:
         return await self.engine.record(task, Complete(result))
+
+    async def progress(self, task: Task, progress: Progress) -> None:
+        """Report, and wait until it is written, or held."""
+        written = self.engine.progress(task, progress)
+        if written is not None:
+            await written
 
     async def wait(self, task_id: TaskId, done: Callable[[Task], bool] | Status) -> Task:
         """Wait until the task is so, in real time."""

@@ -21,7 +21,7 @@ async def test_the_first_report_is_written_at_once_and_the_latest_of_the_rest_wh
     async with open_house() as house:
         task = await house.started()
         for percent in range(10):
-            await house.engine.progress(task, Progress(percent=percent))
+            await house.progress(task, Progress(percent=percent))
         assert await percents(house, task.task_id) == [0]
         following = asyncio.create_task(house.wait(task.task_id, lambda now: now.version == 3))
         house.clock.advance(50)
@@ -33,7 +33,7 @@ async def test_a_second_of_reports_becomes_twenty_events_and_no_more() -> None:
     async with open_house() as house:
         task = await house.started()
         for step in range(1_000):
-            await house.engine.progress(task, Progress(percent=step / 10))
+            await house.progress(task, Progress(percent=step / 10))
             house.clock.advance(1)
         await house.complete(task)
         told = await percents(house, task.task_id)
@@ -46,8 +46,8 @@ async def test_what_is_held_is_written_before_the_tasks_next_event_whoever_cause
     async with open_house() as house:
         for cause in ("log", "complete", "fail", "pause", "cancel"):
             task = await house.started()
-            await house.engine.progress(task, Progress(percent=1))
-            await house.engine.progress(task, Progress(percent=2))
+            await house.progress(task, Progress(percent=1))
+            await house.progress(task, Progress(percent=2))
             match cause:
                 case "log":
                     await house.engine.record(task, Log("info", "x"))
@@ -70,8 +70,8 @@ async def test_what_is_held_is_written_before_the_tasks_next_event_whoever_cause
 async def test_what_is_held_is_written_when_the_engine_stops(tmp_path: object) -> None:
     async with open_house() as house:
         task = await house.started()
-        await house.engine.progress(task, Progress(percent=1))
-        await house.engine.progress(task, Progress(percent=2))
+        await house.progress(task, Progress(percent=1))
+        await house.progress(task, Progress(percent=2))
         await house.engine.stop(0)
         assert await percents(house, task.task_id) == [1, 2]
 
@@ -79,17 +79,17 @@ async def test_what_is_held_is_written_when_the_engine_stops(tmp_path: object) -
 async def test_an_attempt_that_is_over_is_told_so_even_if_its_report_would_be_held() -> None:
     async with open_house() as house:
         task = await house.started()
-        await house.engine.progress(task, Progress(percent=1))
+        await house.progress(task, Progress(percent=1))
         await house.engine.cancel(task.task_id)
         with pytest.raises(Conflict):
-            await house.engine.progress(task, Progress(percent=2))
+            await house.progress(task, Progress(percent=2))
 
 
 async def test_a_held_report_of_an_older_claim_is_not_told_under_a_later_one() -> None:
     async with open_house() as house:
         task = await house.started()
-        await house.engine.progress(task, Progress(percent=1))
-        await house.engine.progress(task, Progress(percent=2))
+        await house.progress(task, Progress(percent=1))
+        await house.progress(task, Progress(percent=2))
         await house.engine.release(task)
         again = await house.runner.next()
         assert again.claim == 2
@@ -100,7 +100,7 @@ async def test_a_held_report_of_an_older_claim_is_not_told_under_a_later_one() -
 async def test_a_percentage_beyond_its_ends_is_put_back_there() -> None:
     async with open_house() as house:
         first, second = await house.started(), await house.started()
-        await house.engine.progress(first, Progress(percent=100.00000001))
-        await house.engine.progress(second, Progress(percent=-3))
+        await house.progress(first, Progress(percent=100.00000001))
+        await house.progress(second, Progress(percent=-3))
         assert await percents(house, first.task_id) == [100]
         assert await percents(house, second.task_id) == [0]

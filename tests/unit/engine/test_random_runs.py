@@ -79,7 +79,7 @@ class Code:
             case 4:
                 await asyncio.gather(*(engine.record(task, Log("info", "x")) for _ in range(3)))
             case _:
-                await engine.progress(task, Progress(percent=self.dice.randrange(100)))
+                await self.house.progress(task, Progress(percent=self.dice.randrange(100)))
         return False
 
     async def end(self, task: Task) -> None:

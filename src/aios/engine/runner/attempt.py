@@ -194,7 +194,7 @@ class Attempt:
 
     def report(self, slot: list[Progress]) -> None:
         """Report progress; nobody waits for it."""
-        self._start(self.claim.report(slot.pop()), "progress")
+        self.claim.report(slot.pop())
 
     # Inside
 
@@ -366,7 +366,14 @@ class Attempt:
         self._around.parking.leave(self)
         self.claim.close()
         self._around.ended(self)
-        self._start(self._conclude(outcome), "end")
+        if outcome is None or self.claim.is_over:
+            self._start(self._conclude(outcome), "end")
+        else:
+            # Nearly always once is enough, and a task for it would be one too many.
+            self.claim.say_end(
+                outcome,
+                lambda said: self._around.settled(self) if said else self._start(self._conclude(outcome), "end"),
+            )
 
     async def _conclude(self, outcome: Complete | Fail | None) -> None:
         try:

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import structlog
+
 from aios.engine.orders import NewTask
 from aios.engine.recorder import Recorder
 from aios.engine.runner import outcomes
@@ -23,6 +25,7 @@ REFUSALS_MAX = 16
 """How often a command is refused for the task's status, though the task works, before its code is told."""
 
 Value = TypeVar("Value")
+_log = structlog.get_logger("aios.runner")
 
 
 class Claim:
@@ -85,12 +88,23 @@ class Claim:
         """Give another task as it stands. Raises: TaskNotFound."""
         return await self._recorder.task(task_id)
 
-    async def report(self, progress: Progress) -> None:
-        """Report progress. An attempt that is over has none."""
+    def report(self, progress: Progress) -> None:
+        """Report progress; nobody waits for it. An attempt that is over has none."""
         try:
-            await self._recorder.progress(self.task, progress)
+            written = self._recorder.progress(self.task, progress)
         except Conflict:
             return
+        if written is not None:
+            written.add_done_callback(_note)
+
+    def say_end(self, command: Complete | Fail, heard: Callable[[bool], object]) -> None:
+        """Say how the attempt ended, once, and go on; `heard` is told whether it was recorded. If not, `end` sees to it."""
+        try:
+            recorded = self._recorder.recorded(self.task, command)
+        except ValidationFailed:
+            heard(False)
+        else:
+            recorded.add_done_callback(lambda ended: heard(_is_done(ended)))
 
     async def end(self, command: Complete | Fail | HandBack) -> None:
         """Record how the attempt ended, whatever it takes: nobody else knows it. The slot is given back with it."""
@@ -150,3 +164,14 @@ class Claim:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
+
+
+def _is_done(recorded: asyncio.Future[Task]) -> bool:
+    return not recorded.cancelled() and recorded.exception() is None
+
+
+def _note(written: asyncio.Future[Task]) -> None:
+    """Take note of what became of progress; that the task is paused, or the attempt over, is no news."""
+    error = None if written.cancelled() else written.exception()
+    if error is not None and not isinstance(error, Conflict | InvalidTaskState):
+        _log.warning("progress was not written", error=str(error))

@@ -11,7 +11,7 @@ from aios.engine.runner import claim as module
 from aios.engine.runner.claim import Claim
 from aios.errors import AiosError, Conflict, InvalidTaskState, ResourceBusy, TaskTimeout, ValidationFailed
 from aios.model import Progress, Status, Task, TaskId, TaskSpec
-from aios.rules.lifecycle import Command, Complete, Fail, HandBack, Log
+from aios.rules.lifecycle import Command, Complete, Fail, HandBack, Log, Report
 from aios.testing.clock import START
 
 LOG = Log("info", "hello")
@@ -42,8 +42,11 @@ class ScriptedRecorder:
         self.said += [(task.claim, command) for command in commands]
         return task
 
-    async def progress(self, task: Task, progress: Progress) -> None:
-        await self.record(task)
+    def recorded(self, task: Task, *commands: Command) -> asyncio.Future[Task]:
+        return asyncio.ensure_future(self.record(task, *commands))
+
+    def progress(self, task: Task, progress: Progress) -> asyncio.Future[Task] | None:
+        return self.recorded(task, Report(progress))
 
     async def release(self, task: Task) -> None:
         self.released.append(task.claim)
@@ -140,7 +143,16 @@ async def test_what_is_always_refused_though_the_task_works_is_told_in_the_end()
 
 
 async def test_progress_of_an_attempt_that_is_over_is_dropped() -> None:
-    await claimed(ScriptedRecorder(Conflict("over"))).report(Progress(percent=1))
+    claimed(ScriptedRecorder(Conflict("over"))).report(Progress(percent=1))
+    await turns()
+
+
+async def test_an_end_that_is_said_once_is_known_to_be_recorded_or_not() -> None:
+    heard = list[bool]()
+    for errors in ([], [Conflict("over")], [ResourceBusy("busy")]):
+        claimed(ScriptedRecorder(*errors)).say_end(Complete(1), heard.append)
+        await turns()
+    assert heard == [True, False, False]
 
 
 async def test_a_result_that_is_refused_becomes_a_failure_for_good() -> None:

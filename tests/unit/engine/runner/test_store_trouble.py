@@ -25,14 +25,16 @@ class Trouble:
     def __init__(self, shop: Workshop, kind: type[Command], times: int = 3) -> None:
         self.left = times
         self._kind = kind
-        self._record = shop.engine.record
-        shop.engine.record = self.record  # type: ignore[method-assign]
+        self._recorded = shop.engine.recorded
+        shop.engine.recorded = self.recorded  # type: ignore[method-assign]
 
-    async def record(self, task: Task, *commands: Command) -> Task:
+    def recorded(self, task: Task, *commands: Command) -> asyncio.Future[Task]:
         if self.left and any(isinstance(each, self._kind) for each in commands):
             self.left -= 1
-            raise StoreUnavailable("the disk is full")
-        return await self._record(task, *commands)
+            failed: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+            failed.set_exception(StoreUnavailable("the disk is full"))
+            return failed
+        return self._recorded(task, *commands)
 
 
 async def ask(ctx: Context) -> Any:
