@@ -135,7 +135,7 @@ def only_planned_errors_cost_an_attempt(evidence: Evidence) -> Iterator[str]:
 
 def _why_failed(evidence: Evidence, task: Stored, view: Json) -> Iterator[str]:
     about = view["error"]["data"]
-    may_be_lost = view["capability_id"] == "test.faults.once" and evidence.record.deaths
+    may_be_lost = view["capability_id"] == "test.faults.once" and evidence.record.deaths + evidence.record.stops
     if not about.get("planned") and not (may_be_lost and about.get("error_id") == WORKER_LOST):
         yield f"I6: {task.task_id} failed of something that nobody planned: {view['error']}"
 

@@ -38,8 +38,9 @@ from aios.transports.websocket import WebSocketDoor
 VERSION = version("aiosd")
 DOORS_GRACE_MS = 1_000
 """How long answers that are being made when the daemon stops may take."""
-ENGINE_GRACE_MS = 2_500
-"""How long running attempts may then take to reach a step; with the doors' grace it stays below five seconds."""
+ENGINE_GRACE_MS = 1_500
+"""How long running attempts may then take to reach a step; with the doors' grace, and with all that the runner may take besides
+for code that hears nothing, it is five seconds at most."""
 INSTRUCTIONS = "A durable task service: create tasks on capabilities, follow them, answer what they ask."
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.faults.driver.wire import Http
+
 AIOS = str(Path(sys.executable).with_name("aios"))
 TOOLS = str(Path(__file__).with_name("tools.py"))
 READY = re.compile(r"aios is ready at (http://\S+) ")
@@ -64,6 +66,7 @@ class Daemon:
         """Of each of its lives."""
         self._arguments = list(arguments)
         self._prefix = list(prefix)
+        self._connections: list[Http] = []
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -71,6 +74,11 @@ class Daemon:
     def port(self) -> int:
         """Where HTTP is."""
         return int(self.url.rpartition(":")[2])
+
+    def connect(self) -> Http:
+        """Make a connection to the daemon of now; closed when it ends."""
+        self._connections.append(Http(self.port, self.token))
+        return self._connections[-1]
 
     @property
     def token(self) -> str:
@@ -142,6 +150,9 @@ class Daemon:
         code = await asyncio.wait_for(self.process.wait(), PATIENCE_S)
         assert self._reading is not None
         await self._reading
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
         return code
 
     @property

@@ -67,14 +67,13 @@ class Evidence:
 
 async def gather(daemon: Daemon, record: Record) -> Evidence:
     """Ask a quiet daemon, stop it, and read its files."""
-    http = Http(daemon.port, daemon.token)
+    http = daemon.connect()
     task_ids = await _all_ids(http)
     views: dict[str, Json] = {}
     for start in range(0, len(task_ids), BATCH):
         asked = [{"task_id": each, "include_history": True} for each in task_ids[start : start + BATCH]]
         views |= {view["task_id"]: view for view in await http.batch("aios/task.get", asked)}
     _, metrics = await http.get("/metrics")
-    http.close()
     evidence = Evidence(record=record, ledger=daemon.ledger, views=views, gauges=_gauges(metrics.decode()))
     code = await daemon.stop()
     assert code == 0, f"it ended with {code}: {daemon.lines[-5:]}"

@@ -69,6 +69,8 @@ class Record:
     """The daemon's process in each of its lives."""
     deaths: int = 0
     """How often the daemon was killed."""
+    stops: int = 0
+    """How often it was asked to stop."""
 
     def begin(self, client: str, kind: str, *, life: int, **facts: Any) -> Operation:
         """Note that something is asked."""

@@ -177,3 +177,10 @@ async def poison(ctx: Context, op: int, way: str = "kill") -> dict[str, Any]:
         os._exit(3)
     os.kill(os.getpid(), signal.SIGKILL)
     return {"op": op}
+
+
+@faults.capability("test.faults.deaf", name="Deaf")
+def deaf(ctx: BlockingContext, op: int) -> None:
+    """Hear nothing for longer than anybody waits."""
+    _write(ctx, "begin")
+    time.sleep(30)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 ANSWER_S = 20.0
@@ -139,6 +140,8 @@ class Http:
             raise Lost from error
         finally:
             writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
