@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec.structs import replace
 
+from aios.engine.orders import DURATION_MS_MAX
 from aios.engine.registry import Registry
 from aios.engine.values import plain, sound, sound_error
 from aios.errors import ValidationFailed
-from aios.model import Change, EventKind, InputRequest, Limits, Progress, Step
+from aios.model import AuthRequest, Change, EventKind, InputRequest, Limits, Progress, Step
 from aios.rules.lifecycle import Ask, Chunk, Command, Complete, Fail, Log, Report, RequireAuth
 
 LEVELS = frozenset({"debug", "info", "warning", "error"})
@@ -17,6 +20,7 @@ FRAME_BYTES = 4096
 USUAL_CHARACTERS_MAX = 256
 USUAL_STEP_MAX = 2**31
 _NUMBERS = (int, float)
+Request = TypeVar("Request", InputRequest, AuthRequest)
 
 
 def checked(command: Command, *, limits: Limits, registry: Registry) -> Command:
@@ -42,8 +46,7 @@ def checked(command: Command, *, limits: Limits, registry: Registry) -> Command:
             reason = plain(command.reason, what="The reason", bytes_max=bytes_max)
             return Ask(_checked_question(command.request, registry, bytes_max), reason)
         case RequireAuth():
-            check_key(command.request.step)
-            return RequireAuth(sound(command.request, what="The sign-in request", bytes_max=bytes_max))
+            return RequireAuth(_checked_request(command.request, "The sign-in request", bytes_max))
         case _:
             return command
 
@@ -82,10 +85,17 @@ def _checked_log(command: Log, bytes_max: int) -> Log:
 
 
 def _checked_question(request: InputRequest, registry: Registry, bytes_max: int) -> InputRequest:
-    check_key(request.step)
-    request = sound(request, what="The question", bytes_max=bytes_max)
+    request = _checked_request(request, "The question", bytes_max)
     if request.schema is not None:
         registry.check(request.schema, None)
+    return request
+
+
+def _checked_request(request: Request, what: str, bytes_max: int) -> Request:
+    check_key(request.step)
+    request = sound(request, what=what, bytes_max=bytes_max)
+    if request.timeout_ms is not None and not 0 <= request.timeout_ms <= DURATION_MS_MAX:
+        raise ValidationFailed(f"{what}'s timeout_ms must be from 0 to {DURATION_MS_MAX}, not {request.timeout_ms}.")
     return request
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from aios.adapter import BlockingContext, Child, OAuth2
+from aios.engine.answers import FIELDS
 from aios.engine.artifacts import uri_of
 from aios.engine.blocking_context import ThreadContext
 from aios.engine.checks import checked_progress
@@ -184,8 +185,10 @@ class AttemptContext:
         timeout_ms: int | None = None,
     ) -> JsonObject:
         """Ask for a sign-in and wait for it, without a slot."""
-        kind = type if isinstance(type, str) else "oauth2"
-        about = None if isinstance(type, str) else type
+        about = type if isinstance(type, OAuth2) else None
+        kind = type if isinstance(type, str) else "oauth2" if about is not None else str(type)
+        if kind not in FIELDS:
+            raise ValidationFailed(f"A sign-in is of one of the types {', '.join(FIELDS)}; not {kind!r}.")
 
         def request(key: str) -> RequireAuth:
             wanted = AuthRequest(step=key, type=kind, reason=reason, provider=provider, timeout_ms=timeout_ms)

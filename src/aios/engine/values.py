@@ -44,8 +44,12 @@ def plain(value: Any, *, what: str, bytes_max: int) -> Any:
 
 
 def sound(record: Struct, *, what: str, bytes_max: int) -> Struct:
-    """Give a record whose values are as `plain` makes them. Raises: ValidationFailed."""
-    return msgspec.convert(plain(record, what=what, bytes_max=bytes_max), type(record))
+    """Give a record whose values are as `plain` makes them, and of the types that it declares. Raises: ValidationFailed."""
+    made = plain(record, what=what, bytes_max=bytes_max)
+    try:
+        return msgspec.convert(made, type(record))
+    except msgspec.ValidationError as error:
+        raise ValidationFailed(f"{what} has a value of another type than it should: {error}.") from None
 
 
 def sound_error(error: JsonObject) -> JsonObject:

@@ -39,7 +39,7 @@ class Question:
             task = await claim.record(self._command)
         except Conflict:
             return True
-        except AiosError as error:
+        except Exception as error:  # Whatever it is, the code must hear of it: it stands still.
             self._run.tell(self._run.waits.deny, error)
             return False
         # Somebody may have answered, and the store have claimed the task anew, before we get to hear of the question.

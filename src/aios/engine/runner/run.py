@@ -157,6 +157,14 @@ class Run:
         """Whether the caller's thread is the lane's own."""
         return threading.current_thread() is self.lane.thread
 
+    def check_loop(self) -> None:
+        """Refuse a wait on an event loop of the code's own, which nothing that happens here could wake."""
+        if asyncio.get_running_loop() is not self.lane.loop:
+            raise InternalError(
+                "an async call of the context was made on another event loop than the capability's; "
+                "in a thread use the blocking context that ctx.in_thread gives"
+            )
+
     def begin(self, lane: Lane) -> None:
         """Begin, behind a gate of its own, unless it has been taken back."""
         if not self._to_begin.acquire(blocking=False):
@@ -337,6 +345,7 @@ class Run:
             CancelledError: The attempt is over.
         """
         self.check()
+        self.check_loop()
         future: asyncio.Future[Value] = self.lane.loop.create_future()
         self.post(self.attempt.serve, call, arguments, future)
         self.hops += 1

@@ -42,6 +42,7 @@ class Waits:
 
     async def answered(self, command: Ask | RequireAuth) -> Step:
         """Put a question (or ask for a sign-in) and wait for what is recorded of it; one at a time."""
+        self._run.check_loop()
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
@@ -64,6 +65,7 @@ class Waits:
     async def child(self, task_id: TaskId) -> Task:
         """Wait until a child has ended."""
         self._run.check()
+        self._run.check_loop()
         future: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         if task_id not in self._children:
             self._run.post(self._run.attempt.watch, task_id)
@@ -81,6 +83,7 @@ class Waits:
     async def time(self, at: datetime) -> None:
         """Wait until a time has come."""
         self._run.check()
+        self._run.check_loop()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         wait = (at, future)
         self._times.append(wait)

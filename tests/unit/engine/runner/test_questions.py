@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aios.adapter import BlockingContext, Context, OAuth2
-from aios.errors import CapabilityFailed, TaskTimeout
+from aios.errors import CapabilityFailed, InternalError, TaskTimeout
 from aios.model import EventKind, Limits, OnCrash, Retry, Status, Task
 from tests.unit.engine.runner.workshop import Signal, Workshop, open_workshop
 
@@ -109,6 +109,56 @@ async def test_a_question_that_cannot_be_put_is_an_error_in_the_code() -> None:
 
     async with open_workshop() as shop:
         assert (await shop.run(code)).result == {"value": "ValidationFailed"}
+
+
+ODD_QUESTIONS: list[dict[str, Any]] = [
+    {"timeout_ms": 10**30},
+    {"timeout_ms": -1},
+    {"timeout_ms": 300.5},
+    {"timeout_ms": "5"},
+    {"schema": "text"},
+    {"schema": True},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_QUESTIONS)
+async def test_a_question_of_odd_values_is_refused_at_once(odd: dict[str, Any]) -> None:
+    async def code(ctx: Context) -> Any:
+        return await ctx.ask("Which?", **odd)
+
+    async with open_workshop() as shop:
+        failed = await shop.run(code, retry=Retry(max_attempts=2))
+        assert failed.error is not None
+        assert (failed.status, failed.attempt, failed.error["code"]) == (Status.FAILED, 1, -32108)
+
+
+@pytest.mark.parametrize("kind", ["retina", None])
+async def test_a_sign_in_that_nobody_could_give_is_refused_at_once(kind: Any) -> None:
+    async def code(ctx: Context) -> Any:
+        return await ctx.authenticate(kind)
+
+    async with open_workshop() as shop:
+        failed = await shop.run(code)
+        assert failed.error is not None
+        assert f"not {str(kind)!r}" in failed.error["data"]["detail"]
+
+
+async def test_an_async_call_of_the_context_on_a_loop_of_the_codes_own_is_an_error_instead_of_a_deadlock() -> None:
+    async def code(ctx: Context) -> list[str]:
+        async def own(call: Coroutine[Any, Any, Any]) -> None:
+            await call
+
+        told = list[str]()
+        for call in (ctx.ask("Which?"), ctx.log("info", "x"), ctx.sleep(5_000), ctx.step("s", int)):
+            with pytest.raises(InternalError) as refused:
+                await asyncio.to_thread(asyncio.run, own(call))
+            told.append(refused.value.detail)
+        return told
+
+    async with open_workshop() as shop:
+        done = await shop.run(code)
+        assert done.status is Status.COMPLETED
+        assert all("another event loop" in each for each in done.result["value"])
 
 
 async def test_a_sign_in_is_sealed_reaches_the_code_and_is_there_again_for_the_next_attempt() -> None:
