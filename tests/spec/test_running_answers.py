@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -166,6 +167,31 @@ async def test_invoke_cannot_wait_for_a_person_and_the_task_goes_on_waiting(door
     assert (error["code"], error["message"]) == (-32002, "Input required")
     assert error["data"]["auth_request"]["type"] == "api_key"
     assert (await stage.task(error["data"]["task_id"]))["status"] == "auth_required"
+
+
+@on_doors
+@pytest.mark.promise("8.stream")
+@pytest.mark.parametrize(("code", "error"), [(fails, -32042), (asks, -32002), (signs_in, -32002)])
+async def test_a_stream_ends_with_the_error_that_the_call_is_answered_with(
+    code: Code, error: int, door: str, stage: Stage
+) -> None:
+    params: Message = {"capability_id": CAPABILITY, "arguments": stage.named(code), "options": {"stream": True}}
+    async with stage.at(door) as client:
+        answer = await client.ask(call(1, "aios/capability.invoke", params))
+        assert [each["method"] for each in client.told] == ["aios/stream.start", "aios/stream.end"]
+        end = client.told[-1]["params"]
+        assert (answer["error"]["code"], end["error"]["code"], "result" in end) == (error, error, False)
+        assert client.told[0]["params"]["task_id"] == answer["error"]["data"]["task_id"]
+
+
+@pytest.mark.promise("8.stream")
+async def test_where_nothing_can_be_sent_before_the_answer_a_stream_is_refused(stage: Stage) -> None:
+    params: Message = {"capability_id": CAPABILITY, "arguments": stage.named(returns), "options": {"stream": True}}
+    # With spaces, so that the door here does not ask for an event stream by itself.
+    body = json.dumps(call(1, "aios/capability.invoke", params)).encode()
+    async with stage.at("http") as client:
+        answer = await client.ask(body)
+        assert (answer["error"]["code"], answer["error"]["data"]["errors"][0]["path"]) == (-32602, "/options/stream")
 
 
 @on_doors

@@ -115,6 +115,19 @@ async def test_slots_go_to_the_highest_priority_and_within_one_to_the_oldest() -
         assert order == expected
 
 
+@pytest.mark.promise("4.priority.urgent-needs-a-role")
+async def test_urgent_is_for_operators() -> None:
+    async with staged(stdio__role="client") as stage, stage.at("stdio") as client:
+        order: Message = {"capability_id": CAPABILITY, "arguments": stage.named(returns)}
+        error = await client.error("aios/task.create", {**order, "options": {"priority": "urgent"}})
+        assert (error["code"], error["message"]) == (-32001, "Permission denied")
+        assert "operator" in repr(error["data"]["required_role"])
+        assert (await client.result("aios/task.list"))["total"] == 0
+        assert (await client.result("aios/task.create", {**order, "options": {"priority": "high"}}))[
+            "priority"
+        ] == "high"
+
+
 @pytest.mark.promise("12.slots.per-tool")
 async def test_one_adapter_cannot_take_all_slots() -> None:
     async with staged(limits__max_concurrent_tasks=5, limits__max_tasks_per_tool=2) as stage:

@@ -66,6 +66,33 @@ async def test_no_common_version_and_an_unknown_extension_are_refused_with_what_
 
 
 @on_duplex
+@pytest.mark.promise("3.initialize.limits")
+async def test_of_two_limits_the_smaller_holds(door: str, shop: Shop) -> None:
+    async with caller(door, shop.daemon, handshake=False) as client:
+        request = initialize(door, shop.daemon.token)
+        request["params"]["capabilities"] = {"limits": {"max_message_size": 10_000, "max_queue_size": 10**9}}
+        limits = (await client.ask(request))["result"]["capabilities"]["limits"]
+        assert (limits["max_message_size"], limits["max_queue_size"]) == (10_000, 100)
+
+
+@pytest.mark.promise("3.session.recovered")
+async def test_a_session_is_opened_again_by_the_next_connection(shop: Shop) -> None:
+    async with caller("unix", shop.daemon, handshake=False) as client:
+        first = (await client.ask(SEED_002.request("initialize")))["result"]["session"]
+        assert not first.get("recovered")
+    async with caller("websocket", shop.daemon, handshake=False) as client:
+        request = SEED_002.request("initialize")
+        request["params"]["session_recovery"] = {"previous_session_id": first["session_id"]}
+        again = (await client.ask(request))["result"]["session"]
+        assert (again["session_id"], again["recovered"]) == (first["session_id"], True)
+    async with caller("unix", shop.daemon, handshake=False) as client:
+        request["params"]["session_recovery"] = {"previous_session_id": "sess-nobody"}
+        fresh = (await client.ask(request))["result"]["session"]
+        assert fresh["session_id"] not in {"sess-nobody", first["session_id"]}
+        assert "recovered" not in fresh
+
+
+@on_duplex
 @pytest.mark.promise("3.ping")
 async def test_initialized_is_not_answered_and_ping_is_by_pong(door: str, shop: Shop) -> None:
     async with shop.at(door) as client:
