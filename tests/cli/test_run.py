@@ -189,7 +189,9 @@ def test_a_run_goes_on_when_the_daemon_is_killed_and_comes_back_elsewhere(lonely
     running = lonely.start("run", "demo.wait", "seconds=1.5")
     read_until(running, "waiting long")
     serving.end(signal.SIGKILL)
+    read_until(running, "the daemon is away; trying to reach it again")
     serving.start()
     done = finish(running)
     assert (done.code, done.out) == (COMPLETED, "waited\n")
+    assert "is away" not in done.err
     assert serving.end() == 0

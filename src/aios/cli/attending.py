@@ -58,7 +58,10 @@ class Attention:
                 return await self._unanswered(error)
             except UserCanceled:
                 code = CANCELED
-            except (DaemonUnreachable, AnswerLost, TaskNotFound):
+            except DaemonUnreachable:
+                self._face.say(f"The daemon stays away. When it is back: aios task watch {self._task_id}")
+                raise
+            except (AnswerLost, TaskNotFound):
                 raise
             except AiosError:
                 code = FAILED
@@ -70,8 +73,15 @@ class Attention:
     async def _wait(self) -> Any:
         nobody: Any = self._tell if self._waits else None
         on_input: Any = nobody if self._asker is None else self._answer(self._asker)
+        self._client.on_away = self._away
         on_auth: Any = nobody if self._asker is None else self._asker.sign_in
         return await self._client.wait(self._task_id, on_input=on_input, on_auth=on_auth, on_event=self._display.see)
+
+    def _away(self, _: DaemonUnreachable) -> None:
+        """Say it on a line of its own, also while somebody is asked."""
+        prompt = self._terminal.prompt if self._terminal is not None else ""
+        if self._display.away("\n" if prompt else "") and self._terminal is not None:
+            self._terminal.show(prompt)
 
     def _answer(self, asker: Asker) -> Callable[[Question], Awaitable[Any]]:
         async def answer(question: Question) -> Any:

@@ -174,10 +174,19 @@ class Display:
     def __init__(self, draw: Drawing) -> None:
         self._draw = draw
         self._percent: float | None = None
+        self._is_away = False
+
+    def away(self, before: str = "") -> bool:
+        """Say that the daemon has gone and is looked for: once, which is told."""
+        was_away, self._is_away = self._is_away, True
+        if not was_away:
+            self._draw.line(f"{before}the daemon is away; trying to reach it again")
+        return not was_away
 
     def see(self, event: TaskEvent) -> None:
         """Show one."""
         data = event.data
+        self._is_away = False
         match event.kind:
             case EventKind.STATUS:
                 self._status(data)

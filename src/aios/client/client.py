@@ -45,6 +45,8 @@ class Client(Methods):
     def __init__(self, *, route: Route, patience_ms: int) -> None:
         self._route = route
         self._patience_ms = patience_ms
+        self.on_away: Callable[[DaemonUnreachable], None] | None = None
+        """Is told each time that a follower finds nobody and will try again: a person who waits would like to know."""
 
     @staticmethod
     def connect(
@@ -187,6 +189,7 @@ class Client(Methods):
             DaemonUnreachable: The daemon stayed away for longer than the client has patience.
         """
         follower = Follower(self, task_id, after=after, events=events, patience_ms=self._patience_ms)
+        follower.on_away = self.on_away
         async with aclosing(follower.events()) as found:
             async for event in found:
                 yield event

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -94,6 +94,8 @@ class Follower:
         self._gaps = 0
         self._is_over = False
         self._is_signing_in = False
+        self.on_away: Callable[[DaemonUnreachable], None] | None = None
+        """Is told when nobody was found, before the next try."""
 
     async def events(self) -> AsyncGenerator[TaskEvent]:
         """Hand out the events until the task has no more.
@@ -129,7 +131,12 @@ class Follower:
                 await self._leave(stream)
             if (clock() - opened_at) * 1000 > LIVED_MS_MIN:
                 backoff.reset()
+            self._tell(cause)
             await backoff.pause(cause)
+
+    def _tell(self, cause: Exception) -> None:
+        if self.on_away is not None and isinstance(cause, DaemonUnreachable):
+            self.on_away(cause)
 
     async def _open(self) -> Stream | None:
         """Subscribe after the last number; None if the task has ended and nothing is left."""
