@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -136,6 +137,13 @@ class Engine:
         with self.feed.expecting(change.task.task_id):
             task = (await self._writer.create(change)).task
             return await self.feed.until(task.task_id, done, timeout_ms)
+
+    @asynccontextmanager
+    async def followed(self, new: NewTask) -> AsyncGenerator[Task]:
+        """Create a task for one who follows it inside the block, and whom that costs no read. Raises: as `create`."""
+        change = self._ordered(new)
+        with self.feed.expecting(change.task.task_id, is_reader=True):
+            yield (await self._writer.create(change)).task
 
     async def task(self, task_id: TaskId) -> Task:
         """The task as it stands. Raises: TaskNotFound."""

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any, TypeVar
 
 from aios.engine.clock import MILLISECOND, Clock
 from aios.model import Change, Event, EventKind, EventPage, Status, Task, TaskId
@@ -33,7 +32,6 @@ EVENT_BYTES = 256
 """What an event takes besides its data, about."""
 
 Kinds = frozenset[EventKind] | None
-Result = TypeVar("Result")
 
 
 class _Tail:
@@ -51,7 +49,7 @@ class _Tail:
         self.waiting: set[asyncio.Future[None]] = set()
         self.asking: dict[asyncio.Future[Task], Callable[[Task], bool]] = {}
         """Who waits for a certain state only, and is left asleep until then."""
-        self.reads: dict[tuple[int, Kinds], asyncio.Future[tuple[int, EventPage]]] = {}
+        self.reads: dict[tuple[int, Kinds], asyncio.Future[tuple[int, EventPage] | None]] = {}
         self.loading: asyncio.Future[None] | None = None
 
     def know(self, task: Task) -> None:
@@ -59,8 +57,8 @@ class _Tail:
         if self.task is None or task.stamp >= self.task.stamp:
             self.task = task
 
-    def append(self, events: tuple[Event, ...]) -> None:
-        """Keep events that were told, where they go on from those kept or begin after a hole."""
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep events that were told or read, where they go on from those kept or begin after a hole."""
         last = self.events[-1].number if self.events else None
         if not events or (last is not None and events[-1].number <= last):
             return
@@ -134,12 +132,15 @@ class Feed:
             return
         tail.know(change.task)
         if tail.readers:
-            before = tail.bytes
-            tail.append(change.events)
-            self._bytes += tail.bytes - before
-            if self._bytes > TAILS_BYTES_MAX:
-                self._empty_tails()
+            self._keep(tail, change.events)
         tail.wake()
+
+    def _keep(self, tail: _Tail, events: Sequence[Event]) -> None:
+        before = tail.bytes
+        tail.append(events)
+        self._bytes += tail.bytes - before
+        if self._bytes > TAILS_BYTES_MAX:
+            self._empty_tails()
 
     async def follow(self, task_id: TaskId, after: int, *, kinds: Kinds = None) -> AsyncGenerator[EventPage]:
         """Give the task's events with a greater number, those stored and then those to come, each once and in order.
@@ -155,24 +156,24 @@ class Feed:
         read = None if kinds is None else kinds | {EventKind.STATUS}
         with _Joined(self, task_id, is_reader=True) as tail:
             cursor, is_told = after, False
-            task = await self._known(tail)
+            task = tail.task or await self._known(tail)
             while True:
                 if cursor >= task.version:
                     if task.status.is_terminal:
                         return
                     is_told = False
                     await self._grown(tail, lambda known=task: known is not tail.task)
-                    task = await self._known(tail)
+                    task = tail.task or await self._known(tail)
                     continue
                 end, page = task.version, tail.page(cursor, task.version)
                 if page is None:
                     end, page = await self._read(tail, cursor, read)
-                    task = await self._known(tail)
+                    task = tail.task or await self._known(tail)
                 cursor = page.events[-1].number if page.events else end
                 wanted = [each for each in page.events if _is_wanted(each, kinds, task)]
                 if wanted or (page.is_cut and not is_told):
                     yield EventPage(events=wanted, is_cut=page.is_cut and not is_told)
-                    task = await self._known(tail)
+                    task = tail.task or await self._known(tail)
                 is_told = is_told or page.is_cut
 
     async def until(self, task_id: TaskId, done: Callable[[Task], bool], timeout_ms: int | None) -> Task:
@@ -182,7 +183,7 @@ class Feed:
             TaskNotFound: There is no such task.
         """
         with _Joined(self, task_id, is_reader=False) as tail:
-            task = await self._known(tail)
+            task = tail.task or await self._known(tail)
             if done(task):
                 return task
             answer: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
@@ -239,34 +240,41 @@ class Feed:
             tail.waiting.discard(told)
 
     async def _known(self, tail: _Tail) -> Task:
+        """Give the task as it is known; the first who asks reads it, for all who ask meanwhile."""
         while tail.task is None:
-            if tail.loading is None:
-                tail.loading = _shared(self._load(tail))
-            await asyncio.shield(tail.loading)
+            if tail.loading is not None:
+                await asyncio.shield(tail.loading)
+                continue
+            loading = tail.loading = asyncio.get_running_loop().create_future()
+            try:
+                tail.know(await self._store.task(tail.task_id))
+            finally:
+                tail.loading = None
+                loading.set_result(None)
         return tail.task
 
-    async def _load(self, tail: _Tail) -> None:
-        try:
-            tail.know(await self._store.task(tail.task_id))
-        finally:
-            tail.loading = None
-
     async def _read(self, tail: _Tail, after: int, kinds: Kinds) -> tuple[int, EventPage]:
-        """Read a page, together with all who want the same one now; give the log's end as it was known before."""
+        """Read a page, for all who want the same one now; give the log's end as it was known before."""
         key = (after, kinds)
-        reading = tail.reads.get(key)
-        if reading is None:
-            reading = tail.reads[key] = _shared(self._read_page(tail, after, kinds))
-        return await asyncio.shield(reading)
+        while (reading := tail.reads.get(key)) is not None:
+            read = await asyncio.shield(reading)
+            if read is not None:
+                return read
+        reading = tail.reads[key] = asyncio.get_running_loop().create_future()
+        read = None
+        try:
+            read = await self._read_page(tail, after, kinds)
+            if kinds is None and not (tail.events or read[1].is_cut):
+                self._keep(tail, read[1].events)
+            return read
+        finally:
+            # Where it failed, or the one who read has left, the next reads for himself.
+            del tail.reads[key]
+            reading.set_result(read)
 
     async def _read_page(self, tail: _Tail, after: int, kinds: Kinds) -> tuple[int, EventPage]:
-        end = (await self._known(tail)).version
-        try:
-            page = await self._store.events_after(
-                tail.task_id, after, limit=PAGE_EVENTS, kinds=kinds, max_bytes=PAGE_BYTES
-            )
-        finally:
-            del tail.reads[after, kinds]
+        end = (tail.task or await self._known(tail)).version
+        page = await self._store.events_after(tail.task_id, after, limit=PAGE_EVENTS, kinds=kinds, max_bytes=PAGE_BYTES)
         if page.events and page.events[-1].number > end:
             page = EventPage(events=[each for each in page.events if each.number <= end], is_cut=page.is_cut)
         return end, page
@@ -277,13 +285,6 @@ class Feed:
             tail.clear()
             if self._bytes <= TAILS_BYTES_MAX // 2:
                 return
-
-
-def _shared(coroutine: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
-    """Start what several wait for; if all of them leave, its failure concerns nobody."""
-    started = asyncio.ensure_future(coroutine)
-    started.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    return started
 
 
 def _size(event: Event) -> int:

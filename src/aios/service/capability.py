@@ -81,7 +81,8 @@ async def invoke(call: Call, params: CapabilityInvoke) -> Invoked:
         idempotency_key=options.idempotency_key,
     )
     if options.stream and send is not None:
-        return await stream.tell(call, await call.engine.create(order), send=send, outcome=_outcome)
+        async with call.engine.followed(order) as task:
+            return await stream.tell(call, task, send=send, outcome=_outcome)
     return await _outcome(call, await call.engine.run(order, is_settled, WAIT_MAX_MS))
 
 
