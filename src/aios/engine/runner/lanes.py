@@ -27,7 +27,14 @@ STUCK_MS = 50
 """A lane whose thread is in one and the same step for so long is stuck."""
 LOOK_MS = 25
 """How often the watchdog looks while there is work."""
+DEAF_MS = 1_000
+"""So is one that does not come for so long when it is called: a callback blocks it, which is no step of anybody's."""
+LOST_MS = 10_000
+"""A lane that has been stuck for so long may never come back; another is opened in its place, …"""
+LOST_LANES_MAX = 32
+"""… so often in all."""
 LANES_MAX = 8
+"""How many there are, without those lost."""
 SLOW_LANES_MAX = 4
 """Of `LANES_MAX`, for capabilities that were seen to block."""
 QUIET_LOOKS = 4
@@ -70,8 +77,10 @@ class Lane:
         self.track = Track(self.mailbox.post, self.loop)
         self.is_stuck = False
         """The watchdog's judgement."""
+        self.is_lost = False
         self._seen: tuple[Gate | None, int] = (None, 0)
         self._seen_at = 0.0
+        self._called_at = 0.0
 
     def start(self) -> None:
         """Start the thread."""
@@ -80,6 +89,7 @@ class Lane:
     def call(self) -> None:
         """Have the lane take what is in the queue. From any thread."""
         if not self._is_called:
+            self._called_at = time.monotonic()
             self._is_called = True
             self.mailbox.post(self._take)
 
@@ -98,10 +108,12 @@ class Lane:
         gate = self.track.gate
         seen = (gate, gate.steps if gate is not None else 0)
         if gate is None or seen != self._seen:
-            self._seen, self._seen_at, self.is_stuck = seen, now, False
-        elif now - self._seen_at >= STUCK_MS / 1000:
-            self.is_stuck = True
-        return gate is not None
+            self._seen, self._seen_at = seen, now
+        silent_ms = 1000 * (now - self._seen_at)
+        deaf_ms = 1000 * (now - self._called_at) if self._is_called else 0
+        self.is_stuck = silent_ms >= STUCK_MS or (gate is None and deaf_ms >= DEAF_MS)
+        self.is_lost = self.is_stuck and max(silent_ms, deaf_ms) >= LOST_MS
+        return gate is not None or self._is_called
 
     @property
     def stuck_in(self) -> str:
@@ -118,6 +130,7 @@ class Lane:
         run.begin(self)
         if self._queue and not self._is_called:
             # Behind the first step of what has just begun: if that blocks, the rest is still in the queue for others.
+            self._called_at = time.monotonic()
             self._is_called = True
             self.loop.call_soon(self._take)
 
@@ -148,6 +161,12 @@ class _Pool:
         self.most = most
         self.queue: deque[Runnable] = deque()
         self.lanes: tuple[Lane, ...] = ()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another lane may be opened."""
+        lost = sum(lane.is_lost for lane in self.lanes)
+        return len(self.lanes) - min(lost, LOST_LANES_MAX) < self.most
 
     def call(self) -> bool:
         """Call the first lane that is not stuck; False if there is none."""
@@ -236,10 +255,10 @@ class Lanes:
         is_busy = bool(pool.queue)
         for lane in pool.lanes:
             is_busy |= lane.look(now)
-            if lane.is_stuck and lane.stuck_in not in self._blocking:
+            if lane.is_stuck and lane.stuck_in and lane.stuck_in not in self._blocking:
                 self._set_apart(lane.stuck_in)
         # What was just put into the queue has called a lane already: only a lane that got stuck after that is to be replaced.
-        if pool.queue and not pool.call() and len(pool.lanes) < pool.most:
+        if pool.queue and not pool.call() and pool.has_room:
             self._open(pool)
         return is_busy
 

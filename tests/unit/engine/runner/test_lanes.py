@@ -131,6 +131,45 @@ def test_there_are_never_more_lanes_than_the_bound_and_those_stuck_go_on_when_th
     assert all(job.ended.wait(WAIT_S) for job in jobs)
 
 
+def test_lanes_that_hang_for_ever_are_replaced_so_that_others_run(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOST_MS", 200)
+    let_go = threading.Event()
+    jobs = [Job(f"hanging-{number}", blocking(let_go)) for number in range(LANES_MAX)]
+    try:
+        for job in jobs:
+            lanes.submit(job)
+        late = Job("quick", nothing)
+        lanes.submit(late)
+        assert late.ended.wait(WAIT_S)
+        assert not any(job.ended.is_set() for job in jobs)
+    finally:
+        let_go.set()
+    assert all(job.ended.wait(WAIT_S) for job in jobs)
+
+
+def test_a_callback_that_blocks_the_lane_delays_nobody_for_long(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DEAF_MS", 50)
+    let_go, begun = threading.Event(), threading.Event()
+
+    def block() -> None:
+        begun.set()
+        let_go.wait(WAIT_S)
+
+    async def code() -> None:
+        asyncio.get_running_loop().call_soon(block)
+
+    lanes.submit(Job("blocker", code))
+    try:
+        assert begun.wait(WAIT_S)
+        late = Job("quick", nothing)
+        lanes.submit(late)
+        assert late.ended.wait(WAIT_S / 2)
+    finally:
+        let_go.set()
+
+
 def test_a_callback_that_calls_exit_does_not_take_the_lane_away(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STUCK_MS", 60_000)
 
