@@ -199,7 +199,7 @@ class SqliteStore:
         return await self._read(lambda database: reads.recent_durations(database, capability_id, limit))
 
     async def counts(self) -> dict[Status | str, int]:
-        return dict(self._writer.counts)
+        return self._writer.counts()
 
     def health(self) -> Health:
         if self._check is not None and self._check.damage:

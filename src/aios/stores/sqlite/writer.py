@@ -98,8 +98,7 @@ class Writer:
         self._thread = Thread(target=self._run, name="aios-writer", daemon=True)
         self.cache = Cache()
         self.health = _HEALTHY
-        self.counts: dict[Status | str, int] = {}
-        """Tasks by status and slots taken, as of the last commit."""
+        self._counted: tuple[Counter[Status], Counter[str], int] = (Counter(), Counter(), 0)
 
     def start(self, database: Database) -> None:
         """Take over the connection that opening used, read what must be known, and begin."""
@@ -140,6 +139,11 @@ class Writer:
     def seated_worker(self) -> str:
         """The worker that is alive, if any."""
         return "" if self._seat is None else self._seat.worker
+
+    def counts(self) -> dict[Status | str, int]:
+        """Give the tasks by status and the slots taken, as of the last commit."""
+        unfinished, finished, running = self._counted
+        return {**{status: unfinished[status] + finished[status] for status in Status}, "slots": running}
 
     def close(self) -> None:
         """Write what waits, then end the thread and let go of the connection."""
@@ -255,10 +259,12 @@ class Writer:
                 call.error = error
             else:
                 transaction.settle()
-        finished = self._finished + Counter(status.value for status in transaction.ended)
-        finished.subtract(transaction.purged)
-        changed = {name: count for name, count in finished.items() if count != self._finished[name]}
-        transaction.batch.counted = changed
+        finished = self._finished
+        if transaction.ended or transaction.purged:
+            finished = finished.copy()
+            finished.update(status.value for status in transaction.ended)
+            finished.subtract(transaction.purged)
+            transaction.batch.counted = dict(finished)
         transaction.batch.flush(database)
         for row, version in transaction.grown.items():
             cut_log(database, row, version, limit=self._limits.max_events_per_task)
@@ -267,7 +273,7 @@ class Writer:
         self._is_stale = False
         self._finished = finished
         self._next_row = transaction.next_row
-        self._count()
+        self._publish()
         for row in transaction.purged_rows:
             self.cache.drop(row)
         for known in transaction.batch.touched.values():
@@ -337,13 +343,11 @@ class Writer:
         (last_row,) = cast(tuple[int], database.execute(statement("last_row")).fetchone())
         self._next_row = max(self._next_row, last_row + 1)
         self._is_stale = False
-        self._count()
+        self._publish()
 
-    def _count(self) -> None:
-        unfinished, finished = self.slots.unfinished, self._finished
-        counts: dict[Status | str, int] = {status: unfinished[status] + finished[status] for status in Status}
-        counts["slots"] = self.slots.running
-        self.counts = counts
+    def _publish(self) -> None:
+        """Let other threads see what is counted, as it is between two writes."""
+        self._counted = (self.slots.unfinished.copy(), self._finished, self.slots.running)
 
 
 def _trace(error: Exception) -> str:
