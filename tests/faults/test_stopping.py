@@ -21,7 +21,7 @@ from tests.faults.driver.wire import Frame, Http, Lines, Lost
 
 STOP_S = 5.0
 """The promise of design.md: SIGTERM ends the daemon within this time."""
-STOPS = 10
+STOPS = 5
 STREAMS = 40
 FAREWELL_KINDS = {"task.status", "task.progress"}
 
@@ -48,7 +48,7 @@ async def test_a_daemon_that_is_asked_to_stop_under_load_loses_nothing_and_costs
     dice, load = random.Random(1), Load(daemon, seed="stopping")
     load.start()
     try:
-        for _ in range(max(STOPS, rounds // 10)):
+        for _ in range(max(STOPS, rounds // 20)):
             await daemon.start()
             await asyncio.sleep(dice.uniform(0.05, 0.5))
             await stops_in_time(daemon)

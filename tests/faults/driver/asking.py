@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import aclosing
 
@@ -36,11 +37,12 @@ async def ended(http: Http, task_id: str) -> Json:
     return await get(http, task_id)
 
 
-async def comes_to(http: Http, task_id: str, status: str) -> Json:
-    """Follow a task until it has a status."""
+async def comes_to(http: Http, task_id: str, status: str, *, reason: str | None = None) -> Json:
+    """Follow a task until it has a status, for some reason."""
     async with asyncio.timeout(PATIENCE_S), aclosing(http.events(f"/aios/tasks/{task_id}/events")) as frames:
         async for frame in frames:
-            if frame.event == "task.status" and f'"status":"{status}"'.encode() in frame.data:
+            data = json.loads(frame.data)
+            if frame.event == "task.status" and data["status"] == status and reason in {None, data.get("reason")}:
                 return await get(http, task_id)
     raise AssertionError(f"{task_id} never came to be {status}")
 

@@ -19,6 +19,7 @@ SMALL, LARGE = 100, 70_000
 """Bytes of an artifact's content that is kept in its row, and of one that becomes a file."""
 NAP_MS = 1_050
 """A sleep that is durable, and during which the task holds no slot."""
+GATE_LOOKS_MAX = 20_000
 
 faults = Adapter("test.faults", name="What is killed")
 _ledger = os.open(os.environ["FAULTS_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -81,12 +82,12 @@ async def flaky(ctx: Context, op: int, fails: int, work_ms: int = 0) -> dict[str
 
 
 @faults.capability("test.faults.asking", name="Asking")
-async def asking(ctx: Context, op: int, questions: int) -> dict[str, Any]:
+async def asking(ctx: Context, op: int, questions: int, timeout_ms: int | None = None) -> dict[str, Any]:
     """Ask one question after the other."""
     _write(ctx, "begin")
     answers: list[Any] = []
     for number in range(questions):
-        answers.append(await ctx.ask(f"question {number}", schema={"type": "integer"}))
+        answers.append(await ctx.ask(f"question {number}", schema={"type": "integer"}, timeout_ms=timeout_ms))
         _write(ctx, "answered", number=number, value=answers[-1])
     return {"op": op, "answers": answers}
 
@@ -162,10 +163,25 @@ async def endless(ctx: Context, op: int) -> dict[str, Any]:
 
 
 @faults.capability("test.faults.once", name="Once", on_crash="fail")
-async def once(ctx: Context, op: int, work_ms: int = 0) -> dict[str, Any]:
+async def once(ctx: Context, op: int, work_ms: int = 0, asks: bool = False) -> dict[str, Any]:
     """Must not run a second time after a crash."""
     _write(ctx, "begin")
     await _work(ctx, work_ms)
+    if asks:
+        await ctx.ask("go on?")
+    return {"op": op}
+
+
+@faults.capability("test.faults.gated", name="Gated")
+async def gated(ctx: Context, op: int, gate: str) -> dict[str, Any]:
+    """Do a step, then wait for a file to be there, and do another."""
+    _write(ctx, "begin")
+    await ctx.step("before", _write, ctx, "before")
+    for _ in range(GATE_LOOKS_MAX):
+        if await asyncio.to_thread(os.path.exists, gate):
+            break
+        await asyncio.sleep(0.005)
+    await ctx.step("after", _write, ctx, "after")
     return {"op": op}
 
 
