@@ -129,7 +129,7 @@ class CallingHttp(GuardedHttp):
         ]
         last = b"\r\n" if call.keep_alive else b"connection: close\r\n\r\n"
         failpoint("reply.ready")
-        self.transport.write(b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in fields], last, body]))
+        self.out.write_now(b"".join([STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in fields], last, body]))
         failpoint("reply.written")
         if not call.keep_alive:
             self.transport.close()

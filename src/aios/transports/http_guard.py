@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import msgspec
@@ -22,6 +22,7 @@ from aios.config import HttpSection
 from aios.errors import InvalidRequest, ResourceBusy
 from aios.protocol import jsonrpc
 from aios.transports.admission import Admission, Fields, Headers, Refused
+from aios.transports.gathering import Gathering
 
 LINGER_MS = 2_000
 """How long what a refused peer still sends is read and thrown away, so that it gets to read the refusal."""
@@ -90,7 +91,8 @@ class GuardedHttp(HttpToolsProtocol):
         """Called when the connection goes away under an answer."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self.out = Gathering(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self.out))
         self._allow(self._settings.header_timeout_ms)
         over = len(self.connections) - self._settings.max_connections
         self._is_over = over > 0
@@ -116,6 +118,7 @@ class GuardedHttp(HttpToolsProtocol):
                 self._cut()
         except httptools.HttpParserUpgrade:
             if self._should_upgrade():
+                self.transport = self.out.bare()
                 self.handle_websocket_upgrade()
         except httptools.HttpParserError:
             self._cut()
