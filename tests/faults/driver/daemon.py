@@ -43,6 +43,7 @@ class Daemon:
         environ: Besides the usual.
         arguments: Of `aios serve`, besides the usual.
         prefix: A command that is to run the daemon.
+        seen: The folder as we see it, where the daemon sees another disk there.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class Daemon:
         environ: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         prefix: Sequence[str] = (),
+        seen: Path | None = None,
     ) -> None:
-        self.folder = folder
-        self.data = folder / "data"
+        self.folder = seen or folder
+        self.data = self.folder / "data"
+        self._own_folder = str(folder / "data")
         self.environ = {**environment(folder), **(environ or {})}
         self.url = ""
         self.lines: list[str] = []
@@ -107,7 +110,7 @@ class Daemon:
         self.starts += 1
         self.up.clear()
         self._process = await asyncio.create_subprocess_exec(
-            *[*self._prefix, AIOS, "serve", "--data", str(self.data), "--port", "0", "--adapter", TOOLS],
+            *[*self._prefix, AIOS, "serve", "--data", self._own_folder, "--port", "0", "--adapter", TOOLS],
             *self._arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
