@@ -8,6 +8,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--no-annotate --no-emit-index-url --custom-compile-command 'make lock'
 DIR ?=
 ARGS ?=
+# Tests run side by side; most of them wait for a daemon, so a few more than there are cores.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check format bench soak docs lock clean
@@ -30,7 +32,7 @@ run: $(READY) ## Start a daemon and look for duplicate files in a folder (DIR=..
 	@scripts/run.sh "$(DIR)"
 
 test: $(READY) ## Run the tests (ARGS=... goes to pytest)
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(READY) ## Check format, lint, types, layers and tidiness
 	@failed=0; \
