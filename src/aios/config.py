@@ -7,6 +7,7 @@ mistake must not silently leave a default in force.
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -170,6 +171,7 @@ def _sections() -> dict[str, dict[str, Any]]:
 
 
 _TYPES = _sections()
+_PATHS = {"store.folder", "unix.path", "tls.certificate", "tls.key", "auth.key_file"}
 
 
 def load(
@@ -219,7 +221,17 @@ def _from_file(file: Path | None, environ: Mapping[str, str]) -> Iterator[tuple[
             raise ValidationFailed(f"{file}: {section} must be a table: [{section}]")
         for key, value in msgspec.convert(table, dict[str, Any]).items():
             name = f"{section}.{key}"
-            yield name, _checked(name, value, place=f"{file}: {name}"), f"file {file}"
+            checked = _checked(name, value, place=f"{file}: {name}")
+            yield name, _placed(name, checked, file.absolute().parent), f"file {file}"
+
+
+def _placed(name: str, value: Any, folder: Path) -> Any:
+    """Read relative paths of a file from the file's own folder: they mean the same wherever the daemon is started."""
+    if name in _PATHS and value:
+        return str(folder / Path(value).expanduser())
+    if name == "adapters.modules":
+        return tuple(str(folder / Path(each).expanduser()) if each.endswith(".py") else each for each in value)
+    return value
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
@@ -242,10 +254,10 @@ def _checked(name: str, value: Any, *, place: str, is_text: bool = False) -> Any
     """Hold a value to its key's type; text from the environment is read as the type wants it, lists by commas."""
     section, _, key = name.partition(".")
     if key not in _TYPES.get(section, {}):
+        near = difflib.get_close_matches(key, _TYPES.get(section, {}), n=1)
         known = ", ".join(_TYPES[section]) if section in _TYPES else f"sections {', '.join(_TYPES)}"
-        raise ValidationFailed(
-            f"{place}: unknown key; there are {known}", errors=[{"path": name, "message": "unknown"}]
-        )
+        meant = f"did you mean {section}.{near[0]}?" if near else f"there are {known}"
+        raise ValidationFailed(f"{place}: unknown key; {meant}", errors=[{"path": name, "message": "unknown"}])
     kind = _TYPES[section][key]
     if is_text and kind == tuple[str, ...]:
         value = [part.strip() for part in value.split(",") if part.strip()]

@@ -46,6 +46,13 @@ def test_the_file_of_the_xdg_folder_is_read_if_it_is_there(tmp_path: Path) -> No
     assert load(environ={**HOME, "XDG_CONFIG_HOME": str(tmp_path)}).retention.days == 7
 
 
+def test_relative_paths_of_a_file_are_read_from_the_files_own_folder(tmp_path: Path) -> None:
+    text = '[adapters]\nmodules = ["my_tools.py", "shop.tools", "/srv/other.py"]\n[tls]\ncertificate = "a.pem"\nkey = "b/c.pem"'
+    config = load(written(tmp_path, text), HOME)
+    assert config.adapters.modules == (str(tmp_path / "my_tools.py"), "shop.tools", "/srv/other.py")
+    assert (config.tls.certificate, config.tls.key) == (str(tmp_path / "a.pem"), str(tmp_path / "b" / "c.pem"))
+
+
 def test_the_environment_gives_lists_by_commas_and_switches_by_words() -> None:
     environ = {**HOME, "AIOS_HTTP__ALLOWED_HOSTS": "a.example, b.example:8443", "AIOS_UNIX__ENABLED": "false"}
     config = load(environ=environ)
@@ -56,7 +63,7 @@ def test_the_environment_gives_lists_by_commas_and_switches_by_words() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[http]\nprot = 1", ["aios.toml", "http.prot", "unknown"]),
+        ("[http]\nprot = 1", ["aios.toml", "http.prot", "unknown", "did you mean http.port?"]),
         ("[htpp]\nport = 1", ["aios.toml", "htpp", "unknown"]),
         ("http = 1", ["aios.toml", "http"]),
         ('[http]\nport = "1"', ["aios.toml", "http.port", "int"]),
