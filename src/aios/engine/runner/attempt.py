@@ -369,7 +369,6 @@ class Attempt:
         if outcome is None or self.claim.is_over:
             self._start(self._conclude(outcome), "end")
         else:
-            # Nearly always once is enough, and a task for it would be one too many.
             self.claim.say_end(
                 outcome,
                 lambda said: self._around.settled(self) if said else self._start(self._conclude(outcome), "end"),

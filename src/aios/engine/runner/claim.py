@@ -66,6 +66,7 @@ class Claim:
     def close(self) -> None:
         """The code has ended: nothing is said for it any more, and nobody waits for its turn."""
         self._is_closed = True
+        self._lost = _nobody
         self.wake()
 
     async def record(self, *commands: Command) -> Task:
@@ -98,7 +99,10 @@ class Claim:
             written.add_done_callback(_note)
 
     def say_end(self, command: Complete | Fail, heard: Callable[[bool], object]) -> None:
-        """Say how the attempt ended, once, and go on; `heard` is told whether it was recorded. If not, `end` sees to it."""
+        """Say how the attempt ended, once, and go on; `heard` is told whether it was recorded. If not, `end` sees to it.
+
+        Nearly always once is enough, and a task for it would be one too many.
+        """
         try:
             recorded = self._recorder.recorded(self.task, command)
         except ValidationFailed:
@@ -164,6 +168,10 @@ class Claim:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
+
+
+def _nobody() -> None:
+    """Stand for an attempt whose code has ended: it loses nothing any more."""
 
 
 def _is_done(recorded: asyncio.Future[Task]) -> bool:

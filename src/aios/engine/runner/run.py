@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -119,12 +120,15 @@ class Run:
     def tell(self, call: Callable[..., object], *arguments: Any) -> None:
         """Have a method of this run called on its lane; if no lane has begun it yet, when one does. From the main loop."""
         if self._lane is not None:
-            self._lane.mailbox.post(call, *arguments)
+            self._lane.mailbox.post(self._make, call, arguments)
             return
         self._early.append((call, arguments))
         lane: Lane | None = self._lane
         if lane is not None:  # It was begun at this moment, and may have heard all before this.
             lane.mailbox.post(self._hear)
+
+    def _make(self, call: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        call(*arguments)
 
     def check(self) -> None:
         """Raise what ends the code, if it is to end. Called at each call of its context, from any of its threads.
@@ -244,7 +248,13 @@ class Run:
         self._drop_timer()
         if not self._is_reported:
             self._is_reported = True
+            self.gate.on_still = self.gate.on_blocked = None
             self.post(self.attempt.ended, self._outcome)
+            if self.gate.is_empty:
+                # Nothing is left that could say something. Without a circle of references, all that the attempt held, its
+                # result too, is free at once and not at the next collection, thousands of tasks later.
+                self.is_canceled = True
+                self.attempt = weakref.proxy(self.attempt)
 
     def _on_still(self) -> None:
         if self._is_ended and self._root.done() and self.gate.is_empty:

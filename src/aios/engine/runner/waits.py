@@ -8,9 +8,10 @@ strand be able to go on before what was waited for has come, the attempt asks fo
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aios.model import Step, Task, TaskId
 from aios.rules.lifecycle import Ask, RequireAuth
@@ -28,7 +29,8 @@ class Waits:
     __slots__ = ("_asking", "_children", "_finished", "_is_parked", "_lock", "_parked_on", "_run", "_timer", "_times")
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        self._run = cast("Run", weakref.proxy(run))
+        """Weakly: see `Run._report`."""
         self._children: dict[TaskId, list[asyncio.Future[Task]]] = {}
         self._times: list[tuple[datetime, asyncio.Future[None]]] = []
         self._finished: dict[TaskId, Task] = {}

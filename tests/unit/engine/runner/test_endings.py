@@ -1,8 +1,13 @@
 """Code that comes to an odd end, or to none."""
 
+import asyncio
+import gc
+
 import pytest
 
 from aios.adapter import BlockingContext, Context
+from aios.engine.runner.attempt import Attempt
+from aios.engine.runner.run import Run
 from aios.model import Retry, Status
 from aios.rules.lifecycle.ending import ENDING_MS_MIN
 from tests.unit.engine.runner.workshop import Signal, open_workshop
@@ -63,3 +68,22 @@ async def test_code_that_hangs_for_ever_keeps_its_slot_but_not_its_task_working(
         assert (await shop.engine.counts())["slots"] == 1
         may_end.set()
         await shop.released(task)
+
+
+async def test_what_an_attempt_held_is_free_with_its_end_and_waits_for_no_collection() -> None:
+    async def code(ctx: Context) -> str:
+        await ctx.progress(50)
+        await ctx.log("info", "half")
+        return "done"
+
+    async with open_workshop() as shop:
+        gc.collect()
+        gc.disable()
+        try:
+            await shop.run(code)
+            await shop.settle()
+            await asyncio.sleep(0)
+            # The type, because dead proxies are among all objects, and cannot be asked for their class.
+            assert [each for each in gc.get_objects() if type(each) in (Run, Attempt)] == []
+        finally:
+            gc.enable()
