@@ -54,9 +54,7 @@ class Pace:
             return True
         reports.held = (fence(task), progress)
         if reports.timer is None:
-            reports.timer = self._clock.call_at(
-                reports.written_at + self._gap, lambda: self._ring(task.task_id, reports)
-            )
+            self._arm(task.task_id, reports)
         return False
 
     def held(self, task: Task) -> Progress | None:
@@ -70,11 +68,12 @@ class Pace:
     def written(self, task_id: TaskId, progress: Progress) -> None:
         """Hold this report no longer, unless a later one has taken its place."""
         reports = self._reports.get(task_id)
-        if reports is None or reports.held is None or reports.held[1] is not progress:
+        if reports is None:
             return
-        reports.held = None
         reports.written_at = self._clock.now()
-        self._stop(reports)
+        if reports.held is not None and reports.held[1] is progress:
+            reports.held = None
+            self._stop(reports)
 
     def forget(self, task_id: TaskId) -> None:
         """The task no longer runs here."""
@@ -86,10 +85,20 @@ class Pace:
         """Tasks of which a report is held."""
         return [task_id for task_id, reports in self._reports.items() if reports.held is not None]
 
+    def _arm(self, task_id: TaskId, reports: _Reports) -> None:
+        reports.timer = self._clock.call_at(reports.written_at + self._gap, lambda: self._ring(task_id, reports))
+
     def _ring(self, task_id: TaskId, reports: _Reports) -> None:
         reports.timer = None
-        if reports.held is not None:
-            self._flush(task_id)
+        if reports.held is None:
+            return
+        now = self._clock.now()
+        if now < reports.written_at + self._gap:
+            self._arm(task_id, reports)  # Another event has brought a report with it meanwhile.
+            return
+        # Already now: what comes while this one is being written waits for its own time.
+        reports.written_at = now
+        self._flush(task_id)
 
     @staticmethod
     def _stop(reports: _Reports) -> None:

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from aios.engine.pace import Pace
 from aios.errors import Conflict
-from aios.model import Progress
+from aios.model import Progress, Status, Task, TaskId, TaskSpec
 from aios.rules.lifecycle import Fail, Log
+from aios.testing.clock import ManualClock
 from tests.unit.engine.house import House, data_of, open_house
 
 
@@ -40,6 +42,28 @@ async def test_a_second_of_reports_becomes_twenty_events_and_no_more() -> None:
         assert len(told) <= 21
         assert told == sorted(told)
         assert told[-1] == 99.9
+
+
+def test_what_is_reported_while_another_report_is_being_written_waits_for_its_own_time() -> None:
+    clock, flushed = ManualClock(), list[TaskId]()
+    pace = Pace(clock=clock, per_second=20, flush=flushed.append)
+    spec = TaskSpec(capability_id="a.b", adapter_id="a", principal="p", created_at=clock.now())
+    task = Task(task_id=TaskId("task-1"), spec=spec, status=Status.WORKING, updated_at=clock.now())
+    assert pace.admit(task, Progress(percent=1))
+    assert not pace.admit(task, Progress(percent=2))
+    clock.advance(50)
+    assert len(flushed) == 1
+    under_way = pace.held(task)
+    assert under_way is not None
+    for percent in range(3, 13):
+        assert not pace.admit(task, Progress(percent=percent))
+        clock.advance(1)
+    pace.written(task.task_id, under_way)
+    assert pace.held(task) == Progress(percent=12)
+    clock.advance(49)
+    assert len(flushed) == 1
+    clock.advance(1)
+    assert len(flushed) == 2
 
 
 async def test_what_is_held_is_written_before_the_tasks_next_event_whoever_causes_it() -> None:
