@@ -325,6 +325,38 @@ async def test_the_question_of_a_thread_that_outlives_its_code_is_withdrawn() ->
         assert len(shop.runner) == 0
 
 
+async def test_an_answer_reaches_code_that_is_paused_and_resumed_while_it_is_brought(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reading, may_read, blocked, may_go = Signal(), Signal(), Signal(), Signal()
+
+    async def block(_: Context) -> None:
+        blocked.set()
+        may_go.wait()
+
+    async with open_workshop() as shop:
+        recorded = shop.engine.steps
+
+        async def steps(task: Task) -> Any:
+            reading.set()
+            await may_read.reached()
+            return await recorded(task)
+
+        task = await shop.create(lambda ctx: ctx.ask("Which?"))
+        await shop.wait(task, Status.INPUT_REQUIRED)
+        blocker = await shop.create(shop.offer(block, "block"))
+        await blocked.reached()
+        monkeypatch.setattr(shop.engine, "steps", steps)
+        await shop.engine.give_input(task.task_id, "a")
+        await reading.reached()
+        await shop.engine.pause(task.task_id)
+        await shop.engine.resume(task.task_id)
+        may_read.set()
+        may_go.set()
+        assert (await shop.wait(task, Status.COMPLETED)).result == {"value": "a"}
+        await shop.wait(blocker, Status.COMPLETED)
+
+
 async def within(seconds: float, asking: Coroutine[Any, Any, Any]) -> Any:
     async with asyncio.timeout(seconds):
         return await asking
