@@ -25,7 +25,7 @@ from aios.engine.runner.surroundings import Surroundings
 from aios.engine.runner.threads import Threads
 from aios.engine.vault import Vault
 from aios.errors import InternalError
-from aios.model import Limits, Task, TaskId
+from aios.model import Limits, Status, Task, TaskId
 
 UNWIND_MS = 1_000
 """How long `stop` waits, after its grace, for code that it cancels."""
@@ -103,8 +103,11 @@ class Runner:
     def changed(self, task: Task) -> None:
         """Take note that somebody committed something about a task; maybe one that is not run here."""
         held = self._attempts.get(task.task_id)
-        if held is not None:
-            held.changed(task)
+        if held is None:
+            return
+        if held.next is not None and held.next.claim == task.claim:
+            held.next = task
+        held.changed(task)
 
     async def stop(self, grace_ms: int) -> None:
         """Let running attempts reach a step boundary within the time; unwind those left, and hand their tasks back.
@@ -150,8 +153,14 @@ class Runner:
         if self._attempts.get(task_id) is attempt:
             del self._attempts[task_id]
         self._settling.add(attempt)
-        if attempt.next is not None:
-            self.take(attempt.next)
+        task = attempt.next
+        if task is None:
+            return
+        if task.status is Status.WORKING and task.run_at is None:
+            self.take(task)
+        else:
+            # It was paused, or has ended or run out of time, while it waited for this code to end.
+            self._errands.start(self._engine.release(task), name="release")
 
     def _settled(self, attempt: Attempt) -> None:
         self._settling.discard(attempt)

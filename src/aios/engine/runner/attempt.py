@@ -112,7 +112,7 @@ class Attempt:
             self._is_paused = False
             self._number += 1
             claim.wake()
-            if self._question is not None:  # It may have been answered before the pause, and the answer been on its way.
+            if self._question is not None:  # The answer to it may have been on its way before the pause.
                 self._start(self._bring_answer(self._question, self._number), "answer")
             if self._run is not None:
                 self._run.tell(self._run.go_on)

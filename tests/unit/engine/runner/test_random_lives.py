@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from aios.errors import AiosError
 from aios.model import JsonObject, Status, Task, TaskId
 from tests.unit.engine.runner.workshop import Workshop, open_workshop
 
-MOVES = ("yield", "log", "step", "ask", "spawn", "sleep", "nap", "thread", "group")
+MOVES = ("yield", "log", "step", "ask", "spawn", "sleep", "nap", "thread", "group", "impatience")
 LENGTH_MAX = 6
 TASKS = 6
 SECONDS_MAX = 30
@@ -32,6 +33,10 @@ async def make(move: str, ctx: Context, number: int, depth: int) -> Any:
             return await ctx.step(f"step {number}", slow_double, number)
         case "ask":
             return await ctx.ask(f"question {number}")
+        case "impatience":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.002):
+                    await ctx.ask(f"impatient question {number}")
         case "sleep":
             await ctx.sleep(1_500)
         case "nap":
