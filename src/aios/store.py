@@ -126,6 +126,10 @@ class Store(Protocol):
         """The parent's children that are not terminal."""
         ...
 
+    async def parents(self) -> list[tuple[TaskId, bool]]:
+        """Tasks that have children which are not terminal; True beside one that has itself ended, or is gone."""
+        ...
+
     async def foreground(self, session_id: SessionId) -> list[Task]:
         """The session's tasks that are neither terminal nor detached."""
         ...

@@ -183,6 +183,17 @@ async def test_a_timed_out_attempt_that_does_not_give_its_slot_back_comes_due_ag
     assert await desk.store.next_overdue() is None
 
 
+async def test_parents_of_unfinished_children_are_named_once_with_whether_they_have_ended(desk: Desk) -> None:
+    for parent in ("task-lives", "task-ended", "task-done"):
+        await desk.create(parent)
+    for number, parent in enumerate(("task-lives", "task-lives", "task-ended", "task-done", "task-gone")):
+        await desk.create(f"task-c{number}", parent_task_id=TaskId(parent))
+    for ended in ("task-ended", "task-c3"):
+        await desk.carry_out(ended, Cancel())
+    found = await desk.store.parents()
+    assert sorted(found) == [("task-ended", True), ("task-gone", True), ("task-lives", False)]
+
+
 async def test_children_and_foreground_are_the_unfinished_ones(desk: Desk) -> None:
     await desk.create("task-p", session_id="sess-1")
     for number in range(3):

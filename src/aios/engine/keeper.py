@@ -16,20 +16,18 @@ from aios.engine.clock import MILLISECOND, Clock, Timer
 from aios.engine.writer import Writer, always
 from aios.errors import AiosError, StoreUnavailable, TaskFinal, TaskNotFound
 from aios.failpoints import failpoint
-from aios.model import TERMINAL, Limits, Status, Task, TaskId, TaskQuery
+from aios.model import Limits, Status, Task, TaskId
 from aios.rules.lifecycle import Cancel, Command, Expire, Lost, RequestTimeout, TimeOut, stuck_at
 from aios.store import Store
 
 SWEEP_TASKS = 256
 """How many tasks are dealt with at once."""
 PURGE_TASKS = 500
-PAGE_TASKS = 1_000
 TRY_AGAIN_MS = 1_000
 """When a sweep could do nothing for a task (the disk is full, say), how long it waits."""
 PURGE_EVERY = timedelta(hours=1)
 PARENT_ENDED = "parent_ended"
 
-_UNFINISHED = tuple(status for status in Status if status not in TERMINAL)
 _log = structlog.get_logger("aios.engine")
 
 
@@ -165,20 +163,11 @@ class Keeper:
 
     async def _find_parents(self) -> None:
         """Know again who has children, and cancel those whose parent has ended meanwhile."""
-        cursor: str | None = None
-        while True:
-            query = TaskQuery(principal=None, statuses=_UNFINISHED, limit=PAGE_TASKS, cursor=cursor)
-            page = await self._store.tasks(query)
-            self._parents |= {task.spec.parent_task_id for task in page.tasks if task.spec.parent_task_id is not None}
-            cursor = page.next_cursor
-            if not page.has_more or cursor is None:
-                break
-        for parent in list(self._parents):
-            try:
-                await self.has_spawned(parent)
-            except TaskNotFound:
-                self._parents.discard(parent)
+        for parent, has_ended in await self._store.parents():
+            if has_ended:
                 await self._cancel_children(parent)
+            else:
+                self._parents.add(parent)
 
     async def _cancel_children(self, parent: TaskId) -> None:
         async def cancel(child: Task) -> bool:

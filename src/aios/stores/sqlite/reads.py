@@ -115,6 +115,11 @@ def recent_durations(database: Database, capability_id: str, limit: int) -> list
     return [cast(int, each) for (each,) in database.execute(statement("recent_durations"), (capability_id, limit))]
 
 
+def parents(database: Database) -> list[tuple[TaskId, bool]]:
+    """Give the tasks that have unfinished children, and whether each has ended."""
+    return [(TaskId(task_id), bool(has_ended)) for task_id, has_ended in database.execute(statement("parents"))]
+
+
 def next_overdue(database: Database) -> Any:
     """Give the earliest stored time of any unfinished task."""
     (earliest,) = cast(tuple[int | None], database.execute(statement("next_overdue")).fetchone())

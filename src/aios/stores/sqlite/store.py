@@ -155,6 +155,9 @@ class SqliteStore:
     async def children(self, parent: TaskId) -> list[Task]:
         return await self._read(lambda database: reads.tasks_at(database, "children", parent))
 
+    async def parents(self) -> list[tuple[TaskId, bool]]:
+        return await self._read(reads.parents)
+
     async def foreground(self, session_id: SessionId) -> list[Task]:
         return await self._read(lambda database: reads.tasks_at(database, "foreground", session_id))
 

@@ -19,6 +19,11 @@ WHERE t.row = ?
 -- :children
 SELECT row FROM unfinished WHERE parent_task_id = ? ORDER BY created_at, task_id
 
+-- :parents
+SELECT DISTINCT c.parent_task_id, p.row IS NULL
+FROM unfinished AS c LEFT JOIN task AS t ON t.task_id = c.parent_task_id LEFT JOIN unfinished AS p ON p.row = t.row
+WHERE c.parent_task_id IS NOT NULL
+
 -- :foreground
 SELECT row FROM unfinished WHERE session_id = ? AND NOT is_detached ORDER BY created_at, task_id
 
