@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bench import fanout
+from bench import restart as restarting
 from bench.figures import Sheet, percentile
 from bench.load import Done, Order
 from bench.processes import ROOT, NotThere, load, rss_mib, running, scratch
@@ -117,6 +118,12 @@ def _memory(sheet: Sheet, system: System, folder: Path) -> None:
     sheet.add("memory", "a task", system.name, (after - before) * 1024 / MEMORY_TASKS, "KiB", ours=system is OURS)
 
 
+def restart(plan: Plan, sheet: Sheet) -> None:
+    """How soon a daemon answers that was killed with 100 000 unfinished tasks."""
+    plan.say("restart: making 100 000 tasks")
+    restarting.measure(plan.runs, sheet)
+
+
 def machine(plan: Plan, sheet: Sheet) -> None:
     """What this machine can do at most: synced appends, and requests to a server that does nothing."""
     for run in range(1, plan.runs + 1):
@@ -163,6 +170,7 @@ PARTS: dict[str, Callable[[Plan, Sheet], None]] = {
     "tasks": tasks,
     "followers": followers,
     "memory": memory,
+    "restart": restart,
 }
 
 

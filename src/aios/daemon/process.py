@@ -54,12 +54,13 @@ async def serve(
         AiosError: Something is in the way; nothing was left open.
     """
     _log_to_stderr()
+    _tune()
     stdio = (0, claim_output()) if config.stdio.enabled else None
     daemon = Daemon(config, adapters=adapters, stdio=stdio)
     stopping = _heed_signals(daemon)
     await daemon.start()
     try:
-        _tune()
+        _freeze()
         if ready is not None:
             ready(daemon)
         ends: set[asyncio.Future[Any]] = {asyncio.ensure_future(stopping.wait())}
@@ -78,9 +79,14 @@ def _tune() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # Before anything is read: what a long queue makes at the start is kept, and was looked through again and again.
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+def _freeze() -> None:
+    """Look once more through what was made at the start, and never again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _heed_signals(daemon: Daemon) -> asyncio.Event:
