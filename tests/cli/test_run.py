@@ -158,7 +158,13 @@ def test_answers_may_be_given_from_a_script(shell: Shell) -> None:
         assert shell.aios("task", "input", task_id, *values).code == COMPLETED
     done = finish(watching)
     assert done.code == COMPLETED
-    answers = {"color": "b", "letters": [], "sure": False, "count": 7, "person": {"name": "Ann", "pin": "1"}}
+    answers: dict[str, object] = {
+        "color": "b",
+        "letters": [],
+        "sure": False,
+        "count": 7,
+        "person": {"name": "Ann", "pin": "1"},
+    }
     assert done.json == answers
 
 
