@@ -190,8 +190,8 @@ class Gated(Coroutine[Any, Any, Any]):
         self._send = coroutine.send
         self._gate = gate
         self._error: BaseException | None = None
-        self.verdict: BaseException | None = None
-        """What is thrown in the place of a cancellation, if anything."""
+        self.verdict: Callable[[], BaseException] | None = None
+        """Makes what is thrown in the place of a cancellation, if anything."""
         self.__name__ = getattr(coroutine, "__name__", "coroutine")
         self.__qualname__ = getattr(coroutine, "__qualname__", "coroutine")
 
@@ -203,8 +203,10 @@ class Gated(Coroutine[Any, Any, Any]):
 
     def throw(self, *raised: Any) -> Any:
         """Throw into the code, now or when the gate opens."""
-        error = raised[0] if len(raised) == 1 else raised[1] or raised[0]()
-        self._error = error
+        self._error = raised[0] if len(raised) == 1 else raised[1] or raised[0]()
+        # What goes through here keeps this frame in its traceback. If the frame kept it too, that circle, and all that the
+        # code held, would wait for the collector; likewise below.
+        del raised
         return self._pass()
 
     def close(self) -> None:
@@ -221,8 +223,11 @@ class Gated(Coroutine[Any, Any, Any]):
         if error is None:
             return self._step(self._send, None)
         if self.verdict is not None and isinstance(error, asyncio.CancelledError):
-            error = self.verdict
-        return self._step(self._coroutine.throw, error)
+            error = self.verdict()
+        try:
+            return self._step(self._coroutine.throw, error)
+        finally:
+            del error
 
     def _step(self, resume: Callable[[Any], Any], value: Any) -> Any:
         gate = self._gate
@@ -236,6 +241,7 @@ class Gated(Coroutine[Any, Any, Any]):
             raise InternalError(f"the capability's code raised {type(exit_).__name__}") from exit_
         finally:
             track.gate = outer
+            del value
 
     # What `inspect` and some libraries want to know of a task's coroutine.
 

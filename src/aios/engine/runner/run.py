@@ -198,6 +198,7 @@ class Run:
                 outcome = self.judge(error)
             else:
                 outcome = None if self._was_evicted else self.completed(value)
+        self._code = self.final_error = None  # Each may close a circle: see `_report`.
         self._end(outcome)
 
     def judge(self, error: BaseException) -> Fail | None:
@@ -323,7 +324,8 @@ class Run:
         """Unwind the code now, to be run again later."""
         self.is_leaving = True
         if self._code is not None:
-            self._code.verdict = self.evicted()
+            self._code.verdict = self.evicted
+            self._was_evicted = True
         self._stop()
 
     def evicted(self) -> Evicted:

@@ -87,3 +87,30 @@ async def test_what_an_attempt_held_is_free_with_its_end_and_waits_for_no_collec
             assert [each for each in gc.get_objects() if type(each) in (Run, Attempt)] == []
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("how", ["evicted", "canceled", "timed out"])
+async def test_what_an_attempt_held_is_free_when_it_is_stopped_however_that_comes(how: str) -> None:
+    async def code(ctx: Context) -> str:
+        return await ctx.ask("Which?", timeout_ms=1_000)
+
+    async with open_workshop(max_parked=1) as shop:
+        capability = shop.offer(code)
+        gc.collect()
+        gc.disable()
+        try:
+            tasks = [await shop.create(capability) for _ in range(5)]
+            for task in tasks:
+                await shop.wait(task, Status.INPUT_REQUIRED)
+                if how == "canceled":
+                    await shop.engine.cancel(task.task_id)
+            if how == "timed out":
+                shop.clock.advance(1_000)
+                for task in tasks:
+                    await shop.wait(task, Status.FAILED)
+            await shop.settle()
+            await asyncio.sleep(0)
+            left = [each for each in gc.get_objects() if type(each) is Run]
+            assert len(left) <= (1 if how == "evicted" else 0)
+        finally:
+            gc.enable()

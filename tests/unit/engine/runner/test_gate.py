@@ -239,7 +239,7 @@ async def test_a_verdict_is_thrown_in_the_place_of_a_cancellation() -> None:
     gated = Gated(code(), gate)
     task = asyncio.ensure_future(gated)
     await turns()
-    gated.verdict = Evicted()
+    gated.verdict = Evicted
     task.cancel()
     await asyncio.wait([task], timeout=WAIT_S)
     assert [type(error) for error in caught] == [Evicted]
