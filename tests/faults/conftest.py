@@ -1,24 +1,13 @@
-"""What the fault tests get: a folder on a real disk, bytecode that is made once, and houses that are cleared away."""
+"""What the fault tests get: daemons in folders of their own, which are cleared away."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.faults.driver.daemon import Daemon
-
-
-@pytest.fixture(autouse=True, scope="session")
-def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the daemon's bytecode apart from the house's folders; without it every start would compile everything."""
-    with pytest.MonkeyPatch.context() as patch:
-        if "PYTHONPYCACHEPREFIX" not in os.environ:
-            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
-        yield
-
 
 Build = Callable[..., Daemon]
 

@@ -22,63 +22,73 @@ HOUSE = Path(__file__).parents[2]
 FROM_ROUNDS = 33
 """One more pass of each point for so many rounds: three with a hundred."""
 PASSES_MIN = 3
-AT_ONCE = 3
-"""So many daemons live and die side by side."""
 ELSEWHERE = {"purge.inside"}
 """Tasks are kept for a day at least: `tests/stores` kills there, on a clock of its own."""
 AT_START = {"lost.marked"}
 AT_STOP = {"stop.doors_closed", "stop.runner_ended"}
+KILLED = -9
 
 
-async def lives(daemon: Daemon, load: Load, points: str) -> bool:
-    """Let the daemon live until it dies at the point, then again without; say whether it died."""
-    await daemon.launch(**{VARIABLE: points})
-    work = asyncio.create_task(run(load))
-    end = asyncio.create_task(daemon.ended())
-    await asyncio.wait({work, end}, return_when=asyncio.FIRST_COMPLETED)
-    if has_died := end.done():
-        assert end.result() == -9
-        load.record.deaths += 1
-        await daemon.start()
-    end.cancel()
-    await work
-    return has_died
+class Lives:
+    """The lives of a daemon, each of which but the last may end at a failpoint."""
 
+    def __init__(self, daemon: Daemon, point: str) -> None:
+        self.load = Load(daemon, seed=point)
+        self._daemon = daemon
+        self._point = point
+        self._work: asyncio.Task[None] | None = None
 
-async def run(load: Load) -> None:
-    await load.parade()
-    await load.settle()
+    async def begin(self) -> None:
+        """Bring the daemon where the point lies before it."""
+        if self._point in AT_START:
+            await self._daemon.start()
+            await self.load.parade()
+            await self._daemon.kill()
+            self.load.record.deaths += 1
 
+    async def live(self, hit: int) -> bool:
+        """Live until the point is passed for the `hit`th time, or there is nothing left to do; say whether it died."""
+        await self._daemon.launch(**{VARIABLE: f"{self._point}=kill@{hit}"})
+        work = self._at_work()
+        end = asyncio.create_task(self._daemon.ended())
+        await asyncio.wait({work, end}, return_when=asyncio.FIRST_COMPLETED)
+        if not end.done():
+            end.cancel()
+            return await self._stop() == KILLED
+        assert end.result() == KILLED
+        self.load.record.deaths += 1
+        return True
 
-async def until_death(daemon: Daemon, load: Load, point: str, hit: int) -> bool:
-    """Bring the daemon to the point in the way that leads there."""
-    points = f"{point}=kill@{hit}"
-    if point in AT_START:
-        await daemon.start()
-        await load.parade()
-        await daemon.kill()
-        load.record.deaths += 1
-    if point not in AT_STOP:
-        return await lives(daemon, load, points)
-    await daemon.start(**{VARIABLE: points})
-    await load.parade()
-    has_died = await daemon.stop() == -9
-    load.record.deaths += has_died
-    await daemon.start()
-    await load.settle()
-    return has_died
+    async def _stop(self) -> int:
+        code = await self._daemon.stop()
+        self.load.record.stops += code == 0
+        self.load.record.deaths += code == KILLED
+        return code
 
+    def _at_work(self) -> asyncio.Task[None]:
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._some_work())
+        return self._work
 
-async def one_death(daemon: Daemon, point: str, hit: int) -> bool:
-    """See a daemon through its death at a pass of a point; say whether it ever came to that pass."""
-    load = Load(daemon, seed=f"{point}-{hit}")
-    try:
-        has_died = await until_death(daemon, load, point, hit)
-    finally:
-        await load.abandon()
-        load.record.write(daemon.folder / "record.jsonl")
-    assert check(await gather(daemon, load.record)) == [], f"{point}=kill@{hit}, folder {daemon.folder}"
-    return has_died
+    async def _some_work(self) -> None:
+        await self.load.parade()
+        if self._point not in AT_STOP:
+            await self.load.settle()
+
+    async def abandon(self) -> None:
+        """Leave nothing running, whatever has failed."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait({self._work})
+        await self.load.abandon()
+        self.load.record.write(self._daemon.folder / "record.jsonl")
+
+    async def end(self) -> list[str]:
+        """Live once more, undisturbed, and say what does not hold."""
+        await self._daemon.start()
+        await self._at_work()
+        await self.load.settle()
+        return check(await gather(self._daemon, self.load.record))
 
 
 @pytest.mark.soak
@@ -87,12 +97,15 @@ async def one_death(daemon: Daemon, point: str, hit: int) -> bool:
 async def test_whichever_failpoint_kills_the_daemon_the_next_one_takes_over(
     build: Build, rounds: int, point: str
 ) -> None:
-    for first in range(1, max(PASSES_MIN, rounds // FROM_ROUNDS) + 1, AT_ONCE):
-        hits = range(first, first + AT_ONCE)
-        have_died = await asyncio.gather(*(one_death(build(), point, hit) for hit in hits))
-        assert have_died[0] or first > 1, "nobody ever comes to this point"
-        if not all(have_died):
-            return
+    lives = Lives(build(), point)
+    try:
+        await lives.begin()
+        for hit in range(1, max(PASSES_MIN, rounds // FROM_ROUNDS) + 1):
+            has_died = await lives.live(hit)
+            assert has_died or hit > 1, "nobody ever comes to this point"
+        assert await lives.end() == []
+    finally:
+        await lives.abandon()
 
 
 def test_every_failpoint_is_somewhere_and_every_somewhere_is_a_failpoint() -> None:

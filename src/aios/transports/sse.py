@@ -123,9 +123,10 @@ class EventStream:
         await self._send({"type": "http.response.body", "body": frames, "more_body": True})
 
     async def _close(self) -> None:
-        if not self.is_open:
+        if not self.is_open and not self._is_ending:
             return
-        if self._wire.is_stalled:
+        if not self.is_open or self._wire.is_stalled:
+            # Where no answer has begun, the caller must not take its end for one: what was asked for may have been done.
             self._wire.transport.abort()
             await asyncio.sleep(0)
         else:

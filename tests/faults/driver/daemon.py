@@ -28,7 +28,6 @@ def environment(folder: Path) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "LANG": "C.UTF-8",
-        "PYTHONPYCACHEPREFIX": os.environ.get("PYTHONPYCACHEPREFIX", str(folder.parent / "bytecode")),
         "FAULTS_LEDGER": str(folder / "ledger.jsonl"),
         "AIOS_LIMITS__MAX_CRASHES": "1000000",
         "AIOS_LIMITS__MAX_CONCURRENT_TASKS": "12",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
+from typing import Any, Self
 
 from tests.faults.driver.daemon import Daemon
 from tests.faults.driver.followers import PAUSE_S, TERMINAL, WAYS, Follower
@@ -121,18 +121,16 @@ class Load:
 
     async def parade(self) -> None:
         """Ask for one task of each kind and follow them, whatever happens to the daemon meanwhile."""
-        clerk = Client(self, "clerk", random.Random(0))
-        for name, arguments, options in PARADE:
-            await clerk.insist(name, arguments, options)
-        clerk.close()
+        with Client(self, "clerk", random.Random(0)) as clerk:
+            for name, arguments, options in PARADE:
+                await clerk.insist(name, arguments, options)
 
     async def settle(self) -> None:
         """Answer, resume and cancel until nothing is left to do, however often the daemon dies; then wait for the followers."""
-        clerk = Client(self, "clerk", random.Random(0))
-        async with asyncio.timeout(SETTLE_S):
-            await clerk.settle()
-            await _all(self._followers)
-        clerk.close()
+        with Client(self, "clerk", random.Random(0)) as clerk:
+            async with asyncio.timeout(SETTLE_S):
+                await clerk.settle()
+                await _all(self._followers)
 
     async def abandon(self) -> None:
         """Stop at once, because the test has failed."""
@@ -157,22 +155,28 @@ class Client:
         """Creations with a key of whose answer nobody knows."""
         self.is_stopping = False
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._http is not None:
             self._http.close()
             self._http = None
 
     async def run(self) -> None:
         """Do things while there is a daemon to ask, and at last ask again for what was left unknown."""
-        while not self.is_stopping or self._again:
-            await self._daemon.up.wait()
-            try:
-                await self._act()
-            except (Lost, Unsent):
-                await asyncio.sleep(PAUSE_S)
-            else:
-                await asyncio.sleep(self._dice.uniform(0, THINK_S))
-        self.close()
+        with self:
+            while not self.is_stopping or self._again:
+                await self._daemon.up.wait()
+                try:
+                    await self._act()
+                except (Lost, Unsent):
+                    await asyncio.sleep(PAUSE_S)
+                else:
+                    await asyncio.sleep(self._dice.uniform(0, THINK_S))
 
     async def _act(self) -> None:
         if self._again:
@@ -192,7 +196,7 @@ class Client:
 
     async def _call(self, method: str, params: Json) -> Any:
         if self._http is None or self._life != self._daemon.starts:
-            self.close()
+            self._close()
             self._http, self._life = Http(self._daemon.port, self._daemon.token), self._daemon.starts
         return await self._http.call(method, params)
 

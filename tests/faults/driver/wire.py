@@ -133,6 +133,7 @@ class Http:
                 text = await reader.readexactly(int(headers.get("content-length", "0")))
                 if status == 503:
                     raise Unsent
+                assert text.startswith(b"{"), f"{start} was answered with {status}, {headers}: {text[:200]!r}"
                 raise Refused(json.loads(text)["error"])
             async for frame in _frames(reader):
                 yield frame

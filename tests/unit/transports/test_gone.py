@@ -69,6 +69,20 @@ async def test_over_http(accept: str, grace_ms: int) -> None:
             await outcome(slow, grace_ms)
 
 
+async def test_a_stream_that_has_not_begun_when_the_door_stops_is_cut_and_not_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What was asked may have been done: an answer that tells of a failure would be wrong."""
+    slow = Slow()
+    async with http_door(slow.receive) as (server, _), peer_of(server) as peer:
+        peer.write(post(fields=AUTHORIZED + "Accept: text/event-stream\r\n"))
+        await slow.begun.wait()
+        await server.stop(1_000)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await peer.answer()
+    assert caplog.records == []
+
+
 async def test_over_websocket(grace_ms: int) -> None:
     slow = Slow()
     async with http_door(slow.receive) as (server, _):
