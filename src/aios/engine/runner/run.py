@@ -196,6 +196,7 @@ class Run:
                 value = await self._code
             except BaseException as error:  # Whatever the code raised is how it ended.
                 outcome = self.judge(error)
+                error.__traceback__ = None  # It names frames that name the error: a circle, with all that they held.
             else:
                 outcome = None if self._was_evicted else self.completed(value)
         self._code = self.final_error = None  # Each may close a circle: see `_report`.
@@ -252,8 +253,7 @@ class Run:
             self.gate.on_still = self.gate.on_blocked = None
             self.post(self.attempt.ended, self._outcome)
             if self.gate.is_empty:
-                # Nothing is left that could say something. Without a circle of references, all that the attempt held, its
-                # result too, is free at once and not at the next collection, thousands of tasks later.
+                # Nothing is left to speak. Without a circle what the attempt held is free now, not at the next collection.
                 self.is_canceled = True
                 self.attempt = weakref.proxy(self.attempt)
 

@@ -92,7 +92,9 @@ async def test_what_an_attempt_held_is_free_with_its_end_and_waits_for_no_collec
 @pytest.mark.parametrize("how", ["evicted", "canceled", "timed out"])
 async def test_what_an_attempt_held_is_free_when_it_is_stopped_however_that_comes(how: str) -> None:
     async def code(ctx: Context) -> str:
-        return await ctx.ask("Which?", timeout_ms=1_000)
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(ctx.ask("Which?", timeout_ms=1_000))
+        return str(asking.result())
 
     async with open_workshop(max_parked=1) as shop:
         capability = shop.offer(code)
