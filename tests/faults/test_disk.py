@@ -76,6 +76,7 @@ async def becomes_ready(http: Http) -> None:
     raise AssertionError(f"it never became ready again: {await ready(http)}")
 
 
+@pytest.mark.promise("2.readyz.disk")
 async def test_a_full_disk_is_told_and_costs_no_acknowledged_task_and_no_restart(place: Place) -> None:
     daemon = place.daemon
     http = daemon.connect()

@@ -94,6 +94,7 @@ class Lives:
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", sorted(POINTS - ELSEWHERE))
+@pytest.mark.promise("4.crash.nothing-lost")
 async def test_whichever_failpoint_kills_the_daemon_the_next_one_takes_over(
     build: Build, rounds: int, point: str
 ) -> None:

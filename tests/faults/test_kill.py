@@ -58,6 +58,7 @@ async def many_lives(daemon: Daemon, *, seed: str, lives: int) -> list[str]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
+@pytest.mark.promise("4.crash.nothing-lost")
 async def test_whenever_the_daemon_is_killed_nothing_is_lost_and_nothing_done_twice(
     build: Build, rounds: int, tmp_path: Path
 ) -> None:

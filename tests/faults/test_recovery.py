@@ -22,6 +22,8 @@ async def kill_and_start(daemon: Daemon) -> None:
     await daemon.start()
 
 
+@pytest.mark.promise("4.crash.costs-no-attempt")
+@pytest.mark.promise("4.durable.steps")
 async def test_code_runs_again_from_the_top_on_its_recorded_steps_under_the_same_attempt(build: Build) -> None:
     daemon = build()
     await daemon.start()
@@ -106,6 +108,7 @@ async def test_an_idempotency_key_finds_its_task_in_every_life(build: Build) -> 
     assert (await ended(http, task_id))["status"] == "completed"
 
 
+@pytest.mark.promise("4.crash.must-not-run-twice")
 async def test_code_that_must_not_run_twice_fails_with_its_worker_whether_it_ran_or_was_parked(build: Build) -> None:
     daemon = build()
     await daemon.start()
@@ -127,6 +130,7 @@ async def test_code_that_must_not_run_twice_fails_with_its_worker_whether_it_ran
 
 
 @pytest.mark.parametrize("way", ["kill", "exit"])
+@pytest.mark.promise("4.crash.max-crashes")
 async def test_a_task_that_takes_its_daemon_down_is_given_up_and_those_that_wait_go_on(build: Build, way: str) -> None:
     max_crashes = 2
     daemon = build(environ={"AIOS_LIMITS__MAX_CRASHES": str(max_crashes)})

@@ -41,6 +41,7 @@ def crashes(evidence: Evidence) -> list[str]:
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
+@pytest.mark.promise("4.durable.hand-back")
 async def test_a_daemon_that_is_asked_to_stop_under_load_loses_nothing_and_costs_nobody_an_attempt(
     build: Build, rounds: int
 ) -> None:
@@ -98,6 +99,7 @@ def test_all_that_stopping_may_wait_for_stays_within_the_promise() -> None:
     assert DOORS_GRACE_MS + ENGINE_GRACE_MS + runner_ms <= STOP_S * 1000
 
 
+@pytest.mark.promise("2.stop.in-time")
 async def test_open_streams_end_in_good_order_when_the_daemon_stops(build: Build) -> None:
     daemon = build()
     await daemon.start()
@@ -134,6 +136,7 @@ async def log_so_far(daemon: Daemon, task_id: str, seen: list[list[Frame]]) -> l
     return found
 
 
+@pytest.mark.promise("2.stop.in-time")
 async def test_a_capability_that_never_ends_does_not_keep_the_daemon_from_its_end(build: Build) -> None:
     """Not even where a caller waits for it, whose answer the door would like to see written."""
     daemon = build()
