@@ -19,7 +19,9 @@ from aios.adapter import Adapter
 from aios.config import Config
 from aios.daemon import folder as data
 from aios.daemon.composition import Daemon
+from aios.daemon.cores import keep_together
 from aios.errors import ValidationFailed
+from aios.stores.sqlite.writer import WRITER_THREAD
 from aios.transports.stdio import claim_output
 
 SWITCH_INTERVAL_S = 0.0005
@@ -59,6 +61,7 @@ async def serve(
     daemon = Daemon(config, adapters=adapters, stdio=stdio)
     stopping = _heed_signals(daemon)
     await daemon.start()
+    keeping = asyncio.ensure_future(keep_together([WRITER_THREAD]))
     try:
         _freeze()
         if ready is not None:
@@ -68,6 +71,7 @@ async def serve(
             ends.add(daemon.stdio_ended)
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        keeping.cancel()
         await daemon.stop()
     return 0
 

@@ -34,6 +34,7 @@ from aios.stores.sqlite.transaction import Transaction
 
 R = TypeVar("R")
 
+WRITER_THREAD: Final = "aios-writer"
 GROUP_MAX: Final = 256
 """Writes that share one transaction at most."""
 WAITING_WRITES_MAX: Final = 20_000
@@ -95,7 +96,7 @@ class Writer:
         self._gate = Lock()
         """Held to ask and to close, so that nothing is asked of a thread that has ended."""
         self._is_closed = False
-        self._thread = Thread(target=self._run, name="aios-writer", daemon=True)
+        self._thread = Thread(target=self._run, name=WRITER_THREAD, daemon=True)
         self.cache = Cache()
         self.health = _HEALTHY
         self._counted: tuple[Counter[Status], Counter[str], int] = (Counter(), Counter(), 0)
