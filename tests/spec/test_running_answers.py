@@ -231,9 +231,15 @@ async def test_an_invocation_with_a_key_runs_once(stage: Stage) -> None:
 
 @pytest.mark.promise("4.create.estimate")
 async def test_an_estimate_is_never_invented(stage: Stage) -> None:
-    order: Message = {"capability_id": ONCE, "arguments": stage.named(returns), "options": {"async": True}}
+    answered = Gate()
+
+    async def code(arguments: Arguments, ctx: Context) -> Any:
+        await answered.passed()
+
+    order: Message = {"capability_id": ONCE, "arguments": stage.named(code), "options": {"async": True}}
     first = await stage.call("aios/task.create", **order)
     assert "estimated_duration_ms" not in first
+    answered.open()
     await stage.end(first["task_id"])
     assert isinstance((await stage.call("aios/task.create", **order))["estimated_duration_ms"], int)
 
