@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections.abc import AsyncGenerator, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -33,16 +35,15 @@ class Ballast:
         alive.add(self)
 
 
-async def ask_all(client: Caller, method: str, params: list[dict[str, Any]]) -> list[Any]:
-    """Call a method many times over one connection; the results in the order of the params."""
-    results: list[Any] = []
-    for start in range(0, len(params), AT_ONCE):
-        page = params[start : start + AT_ONCE]
+async def ask_all(client: Caller, method: str, params: Iterable[dict[str, Any]]) -> AsyncGenerator[Any]:
+    """Call a method many times over one connection; gives the results in the order of the params, and keeps none."""
+    left = iter(params)
+    while page := list(islice(left, AT_ONCE)):
         for number, each in enumerate(page):
             await client.door.send(msgspec.json.encode(call(number, method, each)))
         answers = [await client.answer() for _ in page]
-        results += [each["result"] for each in sorted(answers, key=lambda answer: answer["id"])]
-    return results
+        for answer in sorted(answers, key=lambda answer: answer["id"]):
+            yield answer["result"]
 
 
 async def waiting(stage: Stage) -> int:
@@ -56,10 +57,12 @@ async def waiting(stage: Stage) -> int:
 
 async def come_to_wait(client: Caller, numbers: range, code: Arguments) -> list[str]:
     """Create tasks, each of which is answered when it waits for an answer itself; gives their ids."""
-    orders = [{"capability_id": CAPABILITY, "arguments": {**code, "number": number}} for number in numbers]
-    tasks = await ask_all(client, "aios/task.create", orders)
-    assert {task["status"] for task in tasks} == {"input_required"}
-    return [task["task_id"] for task in tasks]
+    orders = ({"capability_id": CAPABILITY, "arguments": {**code, "number": number}} for number in numbers)
+    tasks: list[str] = []
+    async for task in ask_all(client, "aios/task.create", orders):
+        assert task["status"] == "input_required"
+        tasks.append(task["task_id"])
+    return tasks
 
 
 @pytest.mark.soak
@@ -85,7 +88,7 @@ async def test_very_many_questions_wait_in_bounded_memory_and_each_gets_its_own_
         # From all over the crowd: the oldest are out of memory since long, the youngest are parked.
         chosen = {number: tasks[number] for number in range(0, crowd, max(1, crowd // 50))}
         answers = [{"task_id": task_id, "input": f"answer {number}"} for number, task_id in chosen.items()]
-        await ask_all(client, "aios/task.input", answers)
+        assert {each["status"] async for each in ask_all(client, "aios/task.input", answers)} == {"working"}
         for number, task_id in chosen.items():
             expected = {"answer": f"answer {number}", "number": number, "ballast": 8 * 1024}
             assert (await stage.end(task_id))[-1].data["result"] == expected
