@@ -26,7 +26,7 @@ PATHS_SHOWN_MAX = 50
 PATHS_BYTES_MAX = 8 * 1024
 """Paths of one group in the report's data: so many, or together so long."""
 DATA_BYTES_MAX = 52 * 1024
-"""All groups in the report's data, as JSON: with the totals it stays below `max_inline_size`, so that an agent gets it as data."""
+"""All groups in the report's data, as JSON: with the totals it stays below `max_inline_size`, so an agent gets it as data."""
 TABLE_BYTES_MAX = 32 * 1024 * 1024
 """The complete table, as CSV."""
 KINDS_MAX = 10_000
