@@ -100,6 +100,7 @@ def statuses(client: Caller) -> list[int]:
 
 
 @on_every_door
+@pytest.mark.promise("1.bad-input.named-error")
 async def test_what_is_no_request_is_answered_with_id_null(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         for name, (body, code) in UNREADABLE.items():
@@ -112,6 +113,7 @@ async def test_what_is_no_request_is_answered_with_id_null(door: str, daemon: Co
 
 
 @on_every_door
+@pytest.mark.promise("1.bad-input.named-error")
 async def test_a_request_that_is_wrong_is_answered_with_its_id(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         for name, (body, code) in REFUSED.items():
@@ -124,6 +126,7 @@ async def test_a_request_that_is_wrong_is_answered_with_its_id(door: str, daemon
 
 
 @on_every_door
+@pytest.mark.promise("11.no-secrets")
 async def test_no_error_tells_a_path_or_a_trace_of_the_daemon(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         for body, _ in (*UNREADABLE.values(), *REFUSED.values()):
@@ -132,6 +135,7 @@ async def test_no_error_tells_a_path_or_a_trace_of_the_daemon(door: str, daemon:
 
 
 @pytest.mark.parametrize("door", ["http", "unix", "tcp", "stdio"])
+@pytest.mark.promise("1.bad-input.named-error")
 async def test_bytes_that_are_not_utf8_are_no_request(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         for body in (
@@ -144,6 +148,7 @@ async def test_bytes_that_are_not_utf8_are_no_request(door: str, daemon: Connect
 
 
 @pytest.mark.parametrize("door", DUPLEX)
+@pytest.mark.promise("1.bad-input.size")
 async def test_a_message_over_the_limit_closes_the_connection_and_nothing_else(door: str) -> None:
     async with connected(adapters=[scripts()], flags={"limits.max_message_size": 100_000}) as daemon:
         async with caller(door, daemon) as client:
@@ -159,6 +164,7 @@ async def test_a_message_over_the_limit_closes_the_connection_and_nothing_else(d
             assert await is_well(client)
 
 
+@pytest.mark.promise("1.bad-input.size")
 async def test_a_body_over_the_limit_is_answered_413() -> None:
     flags = {"limits.max_message_size": 100_000}
     async with connected(adapters=[scripts()], flags=flags) as daemon, caller("http", daemon) as client:
@@ -203,6 +209,7 @@ QUICK = {"http.header_timeout_ms": 300, "http.body_timeout_ms": 300, "duplex.han
 
 
 @pytest.mark.parametrize("door", ["http", "websocket", "unix", "tcp"])
+@pytest.mark.promise("2.doors.patience")
 async def test_half_a_request_and_silence_is_borne_for_a_while_only(door: str) -> None:
     async with connected(adapters=[scripts()], flags=QUICK) as daemon:
         async with caller("unix", daemon) as other:

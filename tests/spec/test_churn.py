@@ -42,6 +42,7 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("door", ["http", "websocket", "unix", "tcp"])
+@pytest.mark.promise("2.lost-connection")
 async def test_who_goes_without_a_word_leaves_nothing_behind(door: str, daemon: Connected, rounds: int) -> None:
     async with caller("unix", daemon) as other:
         task = await other.result("aios/task.create", {"capability_id": "spec.ask"})

@@ -14,6 +14,7 @@ on_duplex = pytest.mark.parametrize("door", DUPLEX)
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.one-protocol", "3.initialize.limits")
 async def test_the_handshake_agrees_on_version_and_limits_and_gives_a_session(door: str, daemon: Connected) -> None:
     async with caller(door, daemon, handshake=False) as client:
         answer = await client.ask(initialize(door, daemon.token))
@@ -24,6 +25,7 @@ async def test_the_handshake_agrees_on_version_and_limits_and_gives_a_session(do
 
 
 @on_duplex
+@pytest.mark.promise("3.initialize.first-and-once")
 async def test_before_the_handshake_only_little_may_be_asked_and_it_happens_once(door: str, daemon: Connected) -> None:
     async with caller(door, daemon, handshake=False) as client:
         assert (await client.error("aios/task.list"))["message"] == "Not initialized"
@@ -35,6 +37,7 @@ async def test_before_the_handshake_only_little_may_be_asked_and_it_happens_once
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.one-protocol")
 async def test_a_task_is_created_done_and_shown(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         asked = {"text": "价格对比 🦆", "nested": [1, {"a": None}]}
@@ -45,6 +48,7 @@ async def test_a_task_is_created_done_and_shown(door: str, daemon: Connected) ->
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.one-protocol", "2.answer-before-events", "5.numbers.no-gap")
 async def test_a_subscription_brings_every_event_once_in_order_after_its_answer(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         order = {"capability_id": "spec.count", "arguments": {"to": 50}, "options": {"async": True}}
@@ -64,6 +68,7 @@ async def test_a_subscription_brings_every_event_once_in_order_after_its_answer(
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.one-protocol")
 async def test_what_was_missed_is_told_again_from_any_event(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         task = await client.result("aios/task.create", {"capability_id": "spec.count", "arguments": {"to": 3}})
@@ -72,6 +77,7 @@ async def test_what_was_missed_is_told_again_from_any_event(door: str, daemon: C
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.one-protocol")
 async def test_a_question_is_asked_and_answered(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         task = await client.result("aios/task.create", {"capability_id": "spec.ask"})
@@ -86,6 +92,7 @@ async def test_a_question_is_asked_and_answered(door: str, daemon: Connected) ->
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.calls-side-by-side")
 async def test_many_calls_at_once_are_each_answered_once(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         for number in range(200):
@@ -95,6 +102,7 @@ async def test_many_calls_at_once_are_each_answered_once(door: str, daemon: Conn
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.calls-side-by-side")
 async def test_a_slow_call_does_not_hold_up_a_quick_one(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         await client.door.send(
@@ -110,6 +118,7 @@ async def test_a_slow_call_does_not_hold_up_a_quick_one(door: str, daemon: Conne
 
 
 @on_every_door
+@pytest.mark.promise("1.batch")
 async def test_a_batch_is_answered_as_one_and_notifications_not_at_all(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         notice = {"jsonrpc": "2.0", "method": "aios/initialized"}
@@ -120,6 +129,7 @@ async def test_a_batch_is_answered_as_one_and_notifications_not_at_all(door: str
 
 
 @on_duplex
+@pytest.mark.promise("3.ping")
 async def test_a_ping_that_wants_no_answer_is_answered_by_a_pong(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         await client.door.send(
@@ -130,6 +140,7 @@ async def test_a_ping_that_wants_no_answer_is_answered_by_a_pong(door: str, daem
 
 
 @on_every_door
+@pytest.mark.promise("2.doors.one-protocol")
 async def test_a_message_of_megabytes_goes_both_ways(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         text = "大" * 300_000
@@ -138,6 +149,7 @@ async def test_a_message_of_megabytes_goes_both_ways(door: str, daemon: Connecte
 
 
 @on_every_door
+@pytest.mark.promise("2.lost-connection")
 async def test_a_lost_connection_cancels_nothing(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         order = {"capability_id": "spec.ask", "options": {"async": True}}
@@ -158,6 +170,7 @@ async def test_a_lost_connection_cancels_nothing(door: str, daemon: Connected) -
 
 
 @pytest.mark.parametrize("door", [name for name in DUPLEX if name != "stdio"])
+@pytest.mark.promise("3.shutdown.last-answer")
 async def test_shutdown_is_the_last_answer(door: str, daemon: Connected) -> None:
     async with caller(door, daemon) as client:
         assert (await client.result("aios/shutdown", {"reason": "client_exit", "timeout_ms": 1_000}))["success"] is True
@@ -169,6 +182,7 @@ async def test_shutdown_is_the_last_answer(door: str, daemon: Connected) -> None
     ("door", "token"),
     [("websocket", None), ("websocket", "wrong"), ("tcp", None), ("tcp", "wrong"), ("unix", "wrong")],
 )
+@pytest.mark.promise("2.credential.always")
 async def test_without_a_good_credential_the_handshake_fails_and_the_door_closes(
     door: str, token: str | None, daemon: Connected
 ) -> None:

@@ -20,6 +20,7 @@ async def drawn(daemon: Connected) -> str:
         return task["result"]["artifact"]
 
 
+@pytest.mark.promise("7.contents.never-run")
 async def test_an_artifacts_part_is_downloaded_and_never_run_on_our_origin(daemon: Connected) -> None:
     path = f"/aios/artifacts/{await drawn(daemon)}"
     async with browser(daemon) as http:
@@ -53,6 +54,7 @@ async def test_an_artifacts_part_is_downloaded_and_never_run_on_our_origin(daemo
         ("bytes=-", 200, 0, 99999),
     ],
 )
+@pytest.mark.promise("7.contents.ranges")
 async def test_a_range_of_an_artifact_is_read(
     wanted: str, status: int, first: int, last: int, daemon: Connected
 ) -> None:
@@ -66,6 +68,7 @@ async def test_a_range_of_an_artifact_is_read(
             assert part.headers.get("content-range") == (f"bytes {first}-{last}/100000" if status == 206 else None)
 
 
+@pytest.mark.promise("2.credential.always")
 async def test_health_needs_no_credential_and_metrics_do(daemon: Connected) -> None:
     async with browser(daemon) as http, browser(daemon, "wrong") as stranger:
         for path in ("/healthz", "/readyz"):
@@ -79,6 +82,7 @@ async def test_health_needs_no_credential_and_metrics_do(daemon: Connected) -> N
         assert 'aios_connections{door="unix"} 0.0' in metrics.text
 
 
+@pytest.mark.promise("2.http.draining")
 async def test_a_daemon_that_stops_says_so_and_takes_no_call() -> None:
     async with connected(adapters=[scripts()]) as daemon, browser(daemon) as http:
         assert (await http.get("/readyz")).json() == {"status": "ready"}
@@ -93,6 +97,7 @@ async def test_a_daemon_that_stops_says_so_and_takes_no_call() -> None:
         assert (await http.get("/healthz")).status_code == 200
 
 
+@pytest.mark.promise("2.http.headers")
 async def test_an_answer_bears_the_requests_id_or_one_of_ours(daemon: Connected) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "aios/ping"}
     async with browser(daemon) as http:
@@ -106,6 +111,7 @@ async def test_an_answer_bears_the_requests_id_or_one_of_ours(daemon: Connected)
         assert (lost.status_code, lost.headers["aios-request-id"]) == (404, "mine-2")
 
 
+@pytest.mark.promise("2.http.headers")
 async def test_version_and_session_come_in_the_header(daemon: Connected) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "aios/task.list"}
     async with browser(daemon) as http:
@@ -158,6 +164,7 @@ async def test_no_page_is_written_to(daemon: Connected) -> None:
         ({"Sec-WebSocket-Key": "short"}, 400),
     ],
 )
+@pytest.mark.promise("2.origin")
 async def test_a_websocket_is_opened_only_for_whom_it_may_be(fields: dict[str, str], status: int) -> None:
     flags = {"http.allowed_hosts": ["console.example"], "http.allowed_origins": ["https://page.example"]}
     async with connected(flags=flags) as daemon:

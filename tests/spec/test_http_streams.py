@@ -52,6 +52,7 @@ async def test_a_stream_tells_all_and_ends_with_the_task(daemon: Connected) -> N
 
 
 @pytest.mark.parametrize("seen", range(6))
+@pytest.mark.promise("2.http.last-event-id")
 async def test_a_reader_goes_on_after_the_last_event_it_has_seen(seen: int, daemon: Connected) -> None:
     task_id = await finished(daemon)
     rest = [f"evt-{number:03d}" for number in range(seen + 1, 7)]
@@ -63,6 +64,7 @@ async def test_a_reader_goes_on_after_the_last_event_it_has_seen(seen: int, daem
         assert (await read(http, f"{path}?last_event_id=evt-001&from=now", **{"Last-Event-ID": last}))[1] == rest
 
 
+@pytest.mark.promise("2.http.last-event-id")
 async def test_after_the_last_event_of_a_finished_task_there_is_nothing_and_a_browser_stops(daemon: Connected) -> None:
     task_id = await finished(daemon)
     async with browser(daemon) as http:
@@ -73,6 +75,7 @@ async def test_after_the_last_event_of_a_finished_task_there_is_nothing_and_a_br
 @pytest.mark.parametrize(
     "last", ["evt-007", "evt-999999", "evt-", "evt--1", "evt-1", "007", "evt-00a", "evt-001\u00e9", "x" * 5_000]
 )
+@pytest.mark.promise("2.http.last-event-id")
 async def test_an_event_that_the_task_does_not_have_is_refused(last: str, daemon: Connected) -> None:
     task_id = await finished(daemon)
     async with browser(daemon) as http:
@@ -83,6 +86,7 @@ async def test_an_event_that_the_task_does_not_have_is_refused(last: str, daemon
         assert response.status_code == 400
 
 
+@pytest.mark.promise("5.subscribe.now")
 async def test_from_now_begins_with_how_things_stand(daemon: Connected) -> None:
     async with caller("http", daemon) as client, browser(daemon) as http:
         task = await client.result("aios/task.create", {"capability_id": "spec.ask"})
@@ -113,6 +117,7 @@ async def test_a_start_that_is_no_place_is_refused(position: str, daemon: Connec
         assert (await http.get(f"/aios/tasks/{task_id}/events?from={position}")).status_code == 400
 
 
+@pytest.mark.promise("2.http.subscription-cursor")
 async def test_a_subscription_is_read_from_its_own_cursor(daemon: Connected) -> None:
     async with caller("http", daemon) as client, browser(daemon) as http:
         task_id = await finished(daemon)
@@ -134,6 +139,7 @@ async def test_a_subscription_is_read_from_its_own_cursor(daemon: Connected) -> 
         assert (await http.get(path)).status_code == 404
 
 
+@pytest.mark.promise("2.credential.always")
 async def test_what_is_not_there_is_not_found_and_who_is_unknown_learns_nothing(daemon: Connected) -> None:
     paths = [
         "/aios/tasks/task-x/events",
@@ -160,6 +166,7 @@ async def waiting(**flags: int) -> AsyncGenerator[tuple[Connected, httpx2.AsyncC
             yield daemon, http, f"/aios/tasks/{task['task_id']}/events"
 
 
+@pytest.mark.promise("2.http.keep-alive")
 async def test_a_quiet_stream_is_kept_alive_and_ended_with_a_word_when_the_daemon_stops() -> None:
     async with waiting(sse_keep_alive_ms=200) as (daemon, http, path), http.stream("GET", path) as response:
         lines = response.aiter_lines()
@@ -182,6 +189,7 @@ async def test_a_reader_that_goes_away_frees_its_place() -> None:
             assert response.status_code == 200
 
 
+@pytest.mark.promise("5.slow-reader")
 async def test_a_reader_that_reads_nothing_is_cut_off_and_hinders_no_other() -> None:
     flags = {"duplex.write_timeout_ms": 300}
     async with connected(adapters=[scripts()], flags=flags) as daemon, caller("http", daemon) as client:
@@ -201,6 +209,7 @@ async def test_a_reader_that_reads_nothing_is_cut_off_and_hinders_no_other() -> 
         writer.close()
 
 
+@pytest.mark.promise("2.answer-before-events")
 async def test_a_call_answered_as_events_has_the_answer_first_and_may_fail_as_any_other(daemon: Connected) -> None:
     accept = {"Accept": "text/event-stream"}
     async with browser(daemon) as http:

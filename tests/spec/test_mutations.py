@@ -85,6 +85,7 @@ async def answered(daemon: Connected, door: str, data: bytes) -> bytes:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("door", ["http", "unix", "tcp"])
+@pytest.mark.promise("1.bad-input.leaves-well")
 async def test_no_door_minds_broken_bytes(door: str, rounds: int) -> None:
     dice = random.Random(SEED)
     async with connected(adapters=[scripts()], flags=QUICK) as daemon, caller("unix", daemon) as other:
