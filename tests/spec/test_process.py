@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -196,6 +197,7 @@ def certify(folder: Path, name: str, number: int) -> ssl.SSLContext:
     return context
 
 
+@pytest.mark.promise("2.tls")
 async def test_with_a_certificate_everything_that_leaves_the_machine_is_encrypted(tmp_path: Path) -> None:
     first = certify(tmp_path, "tls", 1)
     section = TlsSection(certificate=str(tmp_path / "tls.pem"), key=str(tmp_path / "tls.key"))
@@ -228,6 +230,7 @@ async def is_trusted(port: int, context: ssl.SSLContext) -> bool:
     return True
 
 
+@pytest.mark.promise("2.tls")
 async def test_beyond_loopback_it_does_not_start_in_plain_text(tmp_path: Path) -> None:
     async with serving(tmp_path, "--host", "0.0.0.0", is_ready=False) as daemon:
         assert await daemon.ends() not in {0, None}
