@@ -144,6 +144,8 @@ def logs_have_no_gap(evidence: Evidence) -> Iterator[str]:
 def followers_saw_a_prefix(evidence: Evidence) -> Iterator[str]:
     for followed in evidence.record.followed:
         task = evidence.stored.get(followed.task_id)
+        if followed.refused:
+            yield f"I4: nobody may follow {followed.task_id} after {len(followed.events)} events: {followed.refused}"
         if task is None:
             yield f"I4: {followed.task_id} was followed and is gone"
         else:

@@ -155,6 +155,7 @@ DOCTORED: list[tuple[str, Callable[[Evidence], Any]]] = [
     ("I3: the time", lambda e: e.views[ASKING]["state_history"][2].update(timestamp="05")),
     ("I4: the events", renumber),
     ("I4: ", say_twice),
+    ("I4: nobody may", lambda e: setattr(e.record.followed[0], "refused", "-32106")),
     ("I4: the stream", lambda e: e.record.followed[0].events.pop()),
     ("I5: .* afterwards", lambda e: deed(e, STEPPED, 7, "begin")),
     ("I5: step 0", lambda e: deed(e, STEPPED, 4, "step", number=0, value="a")),

@@ -28,12 +28,14 @@ class Follower:
     async def run(self) -> None:
         """Follow, over as many connections as it takes."""
         read = {"get": self._get, "post": self._post, "unix": self._unix}[self.followed.way]
-        while not self.followed.is_finished:
+        while not (self.followed.is_finished or self.followed.refused):
             await self._daemon.up.wait()
             try:
                 await read()
             except (Lost, Unsent):
                 await asyncio.sleep(PAUSE_S)
+            except Refused as refused:
+                self.followed.refused = str(refused)
 
     @property
     def _last(self) -> str:

@@ -56,6 +56,8 @@ class Followed:
     """Number, kind, data."""
     is_finished: bool = False
     """Whether the daemon ended the stream because nothing will follow."""
+    refused: str = ""
+    """Why the daemon would not let it follow."""
 
 
 @dataclass
