@@ -87,7 +87,7 @@ async def test_whatever_many_callers_do_at_once_every_log_follows_the_table_and_
     rounds: int,
 ) -> None:
     async with staged(limits__max_concurrent_tasks=4) as stage, stage.at("unix") as one, stage.at("websocket") as two:
-        for number in range(max(1, rounds // 20)):
+        for number in range(max(1, rounds // 50)):
             tasks = [await stage.create(lives) for _ in range(TASKS_AT_ONCE)]
             async with stage.at("http") as three, stage.at("tcp") as four:
                 callers = (one, two, three, four)
