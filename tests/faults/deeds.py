@@ -12,7 +12,7 @@ from tests.faults.driver.record import Operation
 
 Json = dict[str, Any]
 
-STOPPING_NS = 1_000_000_000
+STOPPING_NS = 300_000_000
 """Code that is told to stop is told by another thread: so long after the answer it may still do something, in the same life."""
 WORKER_LOST = "AIOS-WORKER-LOST"
 
