@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 import uvloop
 
+from bench.load import give
 from bench.talks import A2A, RPC, STREAM, Where, call
 from bench.wire import Broken, Wire, post
 
@@ -106,6 +107,4 @@ async def work(order: Order) -> Done:
 
 
 if __name__ == "__main__":
-    done = uvloop.run(work(msgspec.json.decode(sys.stdin.buffer.read(), type=Order)))
-    sys.stdout.buffer.write(msgspec.json.encode(done))
-    sys.stdout.buffer.flush()
+    give(uvloop.run(work(msgspec.json.decode(sys.stdin.buffer.read(), type=Order))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 import time
 
@@ -63,12 +64,17 @@ async def work(order: Order) -> Done:
     return Done(tasks=len(latencies), seconds=took, latencies_ms=latencies)
 
 
+def give(done: msgspec.Struct) -> None:
+    """Write what came of it to standard output, however often that takes: a long write may be broken off."""
+    left = msgspec.json.encode(done)
+    while left:
+        left = left[os.write(1, left) :]
+
+
 def main() -> None:
     """Do what standard input says."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    done = uvloop.run(work(order))
-    sys.stdout.buffer.write(msgspec.json.encode(done))
-    sys.stdout.buffer.flush()
+    give(uvloop.run(work(order)))
 
 
 if __name__ == "__main__":
