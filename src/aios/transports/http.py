@@ -182,9 +182,12 @@ class HttpDoor:
                 await visit.answer(400 if reply else 202, [JSON] if reply else [], reply.body if reply else b"")
             elif reply is not None:
                 await stream.message(reply.body)
-                async with asyncio.TaskGroup() as pumps:
-                    for subscription in reply.subscriptions:
-                        pumps.create_task(self._pump(stream, subscription))
+                if len(reply.subscriptions) == 1:
+                    await self._pump(stream, reply.subscriptions[0])
+                elif reply.subscriptions:
+                    async with asyncio.TaskGroup() as pumps:
+                        for subscription in reply.subscriptions:
+                            pumps.create_task(self._pump(stream, subscription))
 
         await self.run(stream, work)
 
