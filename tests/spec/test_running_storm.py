@@ -83,10 +83,14 @@ async def slots_taken(stage: Stage) -> int:
 
 @pytest.mark.soak
 @pytest.mark.promise("4.storm.table-holds", "4.command.one-of-two-wins")
+@pytest.mark.parametrize("parked", [1, 1_000])
 async def test_whatever_many_callers_do_at_once_every_log_follows_the_table_and_all_slots_come_back(
-    rounds: int,
+    parked: int, rounds: int
 ) -> None:
-    async with staged(limits__max_concurrent_tasks=4) as stage, stage.at("unix") as one, stage.at("websocket") as two:
+    slots_and_parked = staged(
+        limits__max_concurrent_tasks=4, limits__max_parked=parked, limits__max_parked_threads=parked
+    )
+    async with slots_and_parked as stage, stage.at("unix") as one, stage.at("websocket") as two:
         for number in range(max(1, rounds // 50)):
             tasks = [await stage.create(lives) for _ in range(TASKS_AT_ONCE)]
             async with stage.at("http") as three, stage.at("tcp") as four:
