@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from aios.engine.checks import check_events
 from aios.engine.clock import MILLISECOND, Clock
 from aios.engine.errands import Errands
-from aios.engine.pace import Pace, fence
+from aios.engine.pace import Pace
 from aios.engine.turns import Turns
 from aios.errors import (
     Conflict,
@@ -286,7 +286,7 @@ class Writer:
 
 def check_fence(task: Task, newest: Task) -> None:
     """Refuse what an attempt says that is over. Raises: Conflict."""
-    if fence(task) != fence(newest):
+    if task.claim != newest.claim or task.attempt != newest.attempt:
         raise Conflict(
             f"Attempt {task.attempt} (claim {task.claim}) of task {task.task_id} is over; "
             f"it is at attempt {newest.attempt} (claim {newest.claim}) now."
