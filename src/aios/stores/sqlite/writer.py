@@ -7,7 +7,6 @@ only the culprit fails; if the disk fails, all of them do, and the next write si
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -84,7 +83,7 @@ class Writer:
         """Of the writing thread alone."""
         self._is_stale = True
         """Slots and counters no longer agree with the rows, and must be read again before the next write."""
-        self._finished: Counter[str] = Counter()
+        self._finished: dict[str, int] = {}
         self._next_row = 1
         self._seat: Seat | None = None
         self._claiming: Seat | None = None
@@ -99,7 +98,7 @@ class Writer:
         self._thread = Thread(target=self._run, name=WRITER_THREAD, daemon=True)
         self.cache = Cache()
         self.health = _HEALTHY
-        self._counted: tuple[Counter[Status], Counter[str], int] = (Counter(), Counter(), 0)
+        self._counted: tuple[dict[Status, int], dict[str, int], int] = ({}, {}, 0)
 
     def start(self, database: Database) -> None:
         """Take over the connection that opening used, read what must be known, and begin."""
@@ -144,7 +143,8 @@ class Writer:
     def counts(self) -> dict[Status | str, int]:
         """Give the tasks by status and the slots taken, as of the last commit."""
         unfinished, finished, running = self._counted
-        return {**{status: unfinished[status] + finished[status] for status in Status}, "slots": running}
+        by_status = {status: unfinished.get(status, 0) + finished.get(status, 0) for status in Status}
+        return {**by_status, "slots": running}
 
     def close(self) -> None:
         """Write what waits, then end the thread and let go of the connection."""
@@ -262,10 +262,7 @@ class Writer:
                 transaction.settle()
         finished = self._finished
         if transaction.ended or transaction.purged:
-            finished = finished.copy()
-            finished.update(status.value for status in transaction.ended)
-            finished.subtract(transaction.purged)
-            transaction.batch.counted = dict(finished)
+            finished = transaction.batch.counted = _recounted(finished, transaction)
         transaction.batch.flush(database)
         for row, version in transaction.grown.items():
             cut_log(database, row, version, limit=self._limits.max_events_per_task)
@@ -340,7 +337,7 @@ class Writer:
 
     def _refresh(self, database: Database) -> None:
         self.slots.rebuild(standings(database))
-        self._finished = Counter(dict(cast(Iterator[tuple[str, int]], database.execute(statement("counters")))))
+        self._finished = dict(cast(Iterator[tuple[str, int]], database.execute(statement("counters"))))
         (last_row,) = cast(tuple[int], database.execute(statement("last_row")).fetchone())
         self._next_row = max(self._next_row, last_row + 1)
         self._is_stale = False
@@ -348,7 +345,17 @@ class Writer:
 
     def _publish(self) -> None:
         """Let other threads see what is counted, as it is between two writes."""
-        self._counted = (self.slots.unfinished.copy(), self._finished, self.slots.running)
+        self._counted = (dict(self.slots.unfinished), self._finished, self.slots.running)
+
+
+def _recounted(finished: dict[str, int], transaction: Transaction) -> dict[str, int]:
+    """Count finished tasks with what the transaction ended and purged. A `Counter` would take ten times as long."""
+    counted = dict(finished)
+    for status in transaction.ended:
+        counted[status.value] = counted.get(status.value, 0) + 1
+    for name, count in transaction.purged.items():
+        counted[name] = counted.get(name, 0) - count
+    return counted
 
 
 def _trace(error: Exception) -> str:
