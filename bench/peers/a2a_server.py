@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvloop
 from a2a.helpers.proto_helpers import new_data_part, new_task_from_user_message, new_text_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
@@ -74,7 +75,8 @@ def _database(folder: Path) -> DatabaseTaskStore:
 
 async def serve(store: str, folder: Path) -> None:
     """Serve until killed."""
-    bound = socket.socket()
+    # With its protocol named: else no event loop tells it to send at once, and every answer waits for an acknowledgement.
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{bound.getsockname()[1]}/"
     card = AgentCard(
@@ -102,4 +104,4 @@ if __name__ == "__main__":
     reader.add_argument("--folder", type=Path, required=True)
     given = reader.parse_args()
     logging.disable(logging.ERROR)
-    asyncio.run(serve(given.store, given.folder))
+    uvloop.run(serve(given.store, given.folder))

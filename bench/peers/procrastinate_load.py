@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import sys
 import time
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -31,7 +33,10 @@ class Ears:
         ready.set()
         async for heard in connection.notifies():
             if heard.channel == PROGRESS:
-                self.progress.pop(json.loads(heard.payload)["number"]).set_result(None)
+                # The clients before us may have left jobs behind.
+                waiting_for = self.progress.pop(json.loads(heard.payload)["number"], None)
+                if waiting_for is not None:
+                    waiting_for.set_result(None)
             else:
                 job, status = heard.payload.split()
                 waiting = self.ends.pop(int(job), None)
@@ -50,7 +55,7 @@ class Ears:
 
 async def load(order: dict[str, Any]) -> dict[str, Any]:
     """Keep all clients busy."""
-    ears, ready, numbers, latencies = Ears(), asyncio.Event(), iter(range(10**9)), list[float]()
+    ears, ready, numbers, latencies = Ears(), asyncio.Event(), count(random.randrange(10**12)), list[float]()
     app = make_app(order["clients"])
     async with app.open_async():
         listening = asyncio.create_task(ears.listen(ready))
